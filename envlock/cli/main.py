@@ -1,0 +1,74 @@
+"""The command group and the one place where an error becomes words and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from envlock import __version__
+from envlock.errors import EnvlockError
+
+# command -> module of envlock.cli that defines it under the same name (dashes become underscores).
+# Loaded when called: `envlock status` pays for status alone.
+COMMANDS = {
+}
+
+
+class Envlock(click.Group):
+    """A group whose commands are imported when they are called, and whose errors are worded once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"envlock.cli.{COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EnvlockError as error:
+            report(error, as_json="--json" in sys.argv)
+            ctx.exit(error.exit_code)
+
+
+def report(error: EnvlockError, *, as_json: bool) -> None:
+    """Print an error: one JSON object on stdout for scripts, words on stderr for people."""
+    if as_json:
+        click.echo(json.dumps(error.as_dict(), ensure_ascii=False))
+    click.echo(f"{click.style('error', fg='red', bold=True)}: {error}", err=True)
+    if error.expected is not None:
+        click.echo(f"  expected: {error.expected}", err=True)
+    if error.found is not None:
+        click.echo(f"  found:    {error.found}", err=True)
+    for line in () if str(error) == "\n".join(error.details) else error.details:
+        click.echo(f"  {line}", err=True)
+    if error.hint:
+        click.echo(f"  {click.style('try', fg='cyan')}: {error.hint}", err=True)
+
+
+@click.group(cls=Envlock, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="envlock")
+def cli_group() -> None:
+    """Locked, sealed, verified environments for stacks that share GPU hosts."""
+
+
+def cli(arguments: Sequence[str] | None = None) -> int:
+    """Run the group and return the exit code (130 on Ctrl-C)."""
+    try:
+        code = cli_group.main(args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="envlock")
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    return code if isinstance(code, int) else 0

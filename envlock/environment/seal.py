@@ -1,0 +1,101 @@
+"""The seal: the record written when a generation is complete. No seal, no environment.
+
+It lies in `GENERATION/seal/`:
+
+    seal.json   this model; small, the launch path reads it with `json` alone
+    inventory   one line a file, sorted by path: `sha256 size mtime_ns path` (a link: `->target - - path`)
+    code.json   device code per library (verify/)
+    stamp       `mtime_ns path` of what the launch path compares (launch/)
+    lease       empty; a running launch holds a shared flock on it, so gc knows
+
+Pure: values and their JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+FORMAT = 1
+FOLDER = "seal"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SealedPackage:
+    """One installed distribution and the artifact it came from."""
+
+    name: str
+    version: str
+    index: str
+    sha256: str
+    """Of the artifact that was installed."""
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SealedTorch:
+    """The torch build as the environment's own files tell it."""
+
+    version: str
+    """`torch/version.py`: `2.11.0+cu130`."""
+    cuda: str | None
+    distribution: str
+    """The distribution's metadata version, which may hide the build: `2.11.0`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seal:
+    """What was built, from what, and what it must still be."""
+
+    profile: str
+    generation: str
+    lock_digest: str
+    """sha256 of the lock file's bytes."""
+    profile_digest: str
+    environment_digest: str
+    """sha256 of the tree with the prefix taken out: the same on every host that realised the same lock."""
+    prefix: str
+    """The absolute path this generation was built at and must stay at."""
+    python: str
+    """Full version of the base interpreter, `3.11.7`."""
+    base_python: str
+    """Real path of the base interpreter's executable."""
+    glibc: str
+    """The lock's floor."""
+    torch: SealedTorch | None
+    declared: Mapping[str, object]
+    """`declare.profile.launch_inputs`: gpu, kernels, env."""
+    driver_floor: str | None
+    packages: tuple[SealedPackage, ...]
+    links: str
+    """How files came from the cache: reflink, hardlink or copy."""
+    files: int
+    bytes: int
+    created: str
+    """UTC, ISO 8601."""
+    envlock: str
+    uv: str
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """Who and from where: user, host, git commit of the project."""
+    format: int = FORMAT
+
+
+def dump(seal: Seal) -> str:
+    """Return the seal as JSON text."""
+    return json.dumps(asdict(seal), indent=1, ensure_ascii=False) + "\n"
+
+
+def load(text: str) -> Seal:
+    """Return the seal a JSON text holds. Raises ValueError, KeyError or TypeError when it is none."""
+    data = json.loads(text)
+    if data.get("format") != FORMAT:
+        raise ValueError(f"seal format {data.get('format')!r}, this envlock reads {FORMAT}")
+    torch = data.pop("torch")
+    packages = data.pop("packages")
+    return Seal(
+        torch=None if torch is None else SealedTorch(**torch),
+        packages=tuple(SealedPackage(**package) for package in packages),
+        **data,
+    )

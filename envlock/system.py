@@ -1,0 +1,295 @@
+"""The one door to processes, to atomic changes on disk, and to locks held by the kernel.
+
+Effects only; no decision is taken here. `subprocess` is imported by this module alone (an import contract says so).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from envlock.errors import StoreError, ToolMissing
+
+
+class Completed(NamedTuple):
+    """What a finished command left: its exit status (negative: killed by that signal) and its output."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class TimedOut(Exception):
+    """A command ran past its limit and was killed with its whole process group."""
+
+    def __init__(self, argv: Sequence[str], seconds: float, stdout: str, stderr: str) -> None:
+        super().__init__(f"{argv[0]}: no end after {seconds:g} s")
+        self.argv = tuple(argv)
+        self.seconds = seconds
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+def run(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    input_text: str | None = None,
+    timeout: float | None = None,
+    on_stderr_line: Callable[[str], None] | None = None,
+) -> Completed:
+    """Run a command to its end and return what it left, whatever its exit status.
+
+    The child has its own process group; an exception here (Ctrl-C included) ends that whole group.
+    Raises ToolMissing when the program is not there, TimedOut past `timeout` seconds.
+    """
+    words = tuple(os.fspath(word) for word in argv)
+    try:
+        process = subprocess.Popen(
+            words,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            stdin=subprocess.PIPE if input_text is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise ToolMissing(f"{words[0]}: not found", found=str(error)) from error
+    except PermissionError as error:
+        raise ToolMissing(f"{words[0]}: not executable", found=str(error)) from error
+    try:
+        if on_stderr_line is None:
+            stdout, stderr = process.communicate(input_text, timeout=timeout)
+        else:
+            stdout, stderr = _communicate_by_line(process, input_text, on_stderr_line)
+    except subprocess.TimeoutExpired as error:
+        end_group(process)
+        stdout, stderr = process.communicate()
+        raise TimedOut(words, error.timeout, stdout, stderr) from None
+    except BaseException:
+        end_group(process)
+        raise
+    return Completed(words, process.returncode, stdout, stderr)
+
+
+def _communicate_by_line(
+    process: subprocess.Popen[str], input_text: str | None, on_line: Callable[[str], None]
+) -> tuple[str, str]:
+    """Feed stdin, hand each stderr line on as it comes, and return all of both outputs."""
+    import threading
+
+    out: list[str] = []
+
+    def drain(stream: IO[str]) -> None:
+        out.extend(stream)
+
+    assert process.stdout is not None and process.stderr is not None
+    reader = threading.Thread(target=drain, args=(process.stdout,), daemon=True)
+    reader.start()
+    if process.stdin is not None:
+        process.stdin.write(input_text or "")
+        process.stdin.close()
+    lines: list[str] = []
+    for line in process.stderr:
+        lines.append(line)
+        on_line(line.rstrip("\n"))
+    process.wait()
+    reader.join()
+    return "".join(out), "".join(lines)
+
+
+def end_group(process: subprocess.Popen[str], grace: float = 3.0) -> None:
+    """End a child's whole process group: first asked, then killed."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        deadline = time.monotonic() + grace
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                return
+            time.sleep(0.01)
+
+
+def call(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> int:
+    """Run a command on the caller's own stdin, stdout and stderr; return its exit status as a shell would give it.
+
+    For hops (ssh, lxc-attach, pct): the child keeps the terminal, and Ctrl-C goes to it and not to envlock.
+    """
+    words = tuple(os.fspath(word) for word in argv)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = subprocess.Popen(
+            words,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 single-threaded here
+        )
+        code = process.wait()
+    except FileNotFoundError as error:
+        raise ToolMissing(f"{words[0]}: not found", found=str(error)) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return 128 - code if code < 0 else code
+
+
+def pipe(
+    source: Sequence[str | os.PathLike[str]],
+    sink: Sequence[str | os.PathLike[str]],
+    *,
+    env: Mapping[str, str] | None = None,
+) -> tuple[Completed, Completed]:
+    """Run `source | sink` and return both results (for `tar c | ... tar x`)."""
+    first_words = tuple(os.fspath(word) for word in source)
+    second_words = tuple(os.fspath(word) for word in sink)
+    environment = None if env is None else dict(env)
+    with tempfile.TemporaryFile("w+", errors="replace") as first_errors:
+        try:
+            first = subprocess.Popen(
+                first_words, env=environment, stdout=subprocess.PIPE, stderr=first_errors, stdin=subprocess.DEVNULL
+            )
+            second = subprocess.Popen(
+                second_words,
+                env=environment,
+                stdin=first.stdout,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )
+        except FileNotFoundError as error:
+            raise ToolMissing(f"{error.filename}: not found", found=str(error)) from error
+        assert first.stdout is not None
+        first.stdout.close()
+        stdout, stderr = second.communicate()
+        first.wait()
+        first_errors.seek(0)
+        said = first_errors.read()
+    return (
+        Completed(first_words, first.returncode, "", said),
+        Completed(second_words, second.returncode, stdout, stderr),
+    )
+
+
+def write_atomically(path: Path, data: str | bytes, *, mode: int | None = None) -> None:
+    """Write a file so that a reader, or a kill at any instant, sees the old content or the new one, never a part.
+
+    Written beside, fsynced, renamed over. Raises StoreError (full disk, read-only folder) with the old file untouched.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            if mode is None:
+                try:
+                    mode = path.stat().st_mode & 0o7777
+                except FileNotFoundError:
+                    mode = 0o666 & ~_umask()
+            os.chmod(name, mode)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {path.name}: {error.strerror}",
+            where=str(path.parent),
+            found=str(error),
+            hint="free some space, or make the folder writable; nothing was changed",
+        ) from error
+
+
+def point(link: Path, target: str) -> None:
+    """Make `link` a symbolic link to `target`, replacing an earlier one by rename (never absent in between)."""
+    beside = link.with_name(f".{link.name}.{os.getpid()}.part")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            beside.unlink()
+        beside.symlink_to(target)
+        os.replace(beside, link)
+        _sync_folder(link.parent)
+    except OSError as error:
+        raise StoreError(f"cannot point {link} at {target}: {error.strerror}", found=str(error)) from error
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a folder: renamed out of sight first, so that nobody ever meets a half-deleted one under its name."""
+    if not os.path.lexists(path):
+        return
+    doomed = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.trash")
+    try:
+        os.rename(path, doomed)
+    except OSError:
+        doomed = path
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass  # some network file systems cannot; the rename itself is still atomic there
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    current = os.umask(0o022)
+    os.umask(current)
+    return current
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, on_wait: Callable[[], None] | None = None, shared: bool = False) -> Iterator[None]:
+    """Hold the kernel's lock on `path` (created if need be) for the block; it dies with its holder.
+
+    `on_wait` is called once if somebody else holds it now. Raises StoreError when the folder cannot be written.
+    """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write in {path.parent}: {error.strerror}",
+            where=str(path.parent),
+            found=str(error),
+            hint="make it writable, or set ENVLOCK_HOME to a folder on another disk",
+        ) from error
+    try:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if on_wait is not None:
+                on_wait()
+            fcntl.flock(handle, kind)
+        yield
+    finally:
+        os.close(handle)

@@ -15,8 +15,7 @@ from envlock.errors import EnvlockError
 
 # command -> module of envlock.cli that defines it under the same name (dashes become underscores).
 # Loaded when called: `envlock status` pays for status alone.
-COMMANDS = {
-}
+COMMANDS = {}
 
 
 class Envlock(click.Group):
@@ -64,7 +63,9 @@ def cli_group() -> None:
 def cli(arguments: Sequence[str] | None = None) -> int:
     """Run the group and return the exit code (130 on Ctrl-C)."""
     try:
-        code = cli_group.main(args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="envlock")
+        code = cli_group.main(
+            args=None if arguments is None else list(arguments), standalone_mode=False, prog_name="envlock"
+        )
     except click.ClickException as error:
         error.show()
         return error.exit_code

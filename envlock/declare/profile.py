@@ -137,7 +137,11 @@ def resolution_inputs(profile: Profile) -> dict[str, object]:
         else {"version": profile.torch.version, "cuda": profile.torch.cuda, "index": profile.torch.index},
         "index": [{"name": index.name, "only": sorted(index.only)} for index in profile.indexes],
         "build": {
-            name: {"requires": list(build.requires), "env": dict(sorted(build.env.items())), "isolation": build.isolation}
+            name: {
+                "requires": list(build.requires),
+                "env": dict(sorted(build.env.items())),
+                "isolation": build.isolation,
+            }
             for name, build in sorted(profile.builds.items())
         },
     }

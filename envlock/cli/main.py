@@ -15,7 +15,7 @@ from envlock.errors import EnvlockError
 
 # command -> module of envlock.cli that defines it under the same name (dashes become underscores).
 # Loaded when called: `envlock status` pays for status alone.
-COMMANDS = {}
+COMMANDS: dict[str, str] = {}
 
 
 class Envlock(click.Group):
@@ -56,7 +56,8 @@ def report(error: EnvlockError, *, as_json: bool) -> None:
 
 @click.group(cls=Envlock, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="envlock")
-def cli_group() -> None:
+@click.option("-C", "--project", type=click.Path(file_okay=False), help="The folder that holds profiles/ and locks/.")
+def cli_group(project: str | None) -> None:
     """Locked, sealed, verified environments for stacks that share GPU hosts."""
 
 

@@ -1,0 +1,338 @@
+"""container/NAME.toml -> Container, or every fault of the file at once. Pure: text in, value out."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from envlock.container.declaration import (
+    DRIVERS,
+    ENGINES,
+    MOUNT_USES,
+    STATE,
+    Container,
+    Gpus,
+    Limits,
+    Mount,
+    Paths,
+)
+from envlock.errors import ContainerFileError, Fault
+from envlock.layout import is_profile_name
+
+_Word = TypeVar("_Word", bound=str)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)")
+_UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+_HEADER = re.compile(r"\s*\[\[?\s*([A-Za-z0-9_.\-]+)\s*\]\]?")
+_KEY = re.compile(r"""\s*"?([A-Za-z0-9_\-]+)"?\s*=""")
+_DEVICE = re.compile(r"\d{1,2}|GPU-[0-9a-fA-F-]{8,}")
+_MODE = re.compile(r"0?[0-7]{3}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.\-]+(?:=[A-Za-z0-9.+:~\-]+)?")
+_KINDS = {str: "a string", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
+
+
+class _Table:
+    """One table of the file being taken apart; what nobody asked for in the end is a fault."""
+
+    def __init__(self, data: Mapping[str, Any], at: str, faults: list[Fault], lines: Mapping[str, int]) -> None:
+        self.data = data
+        self.at = at
+        self.faults = faults
+        self.lines = lines
+        self.asked: set[str] = set()
+
+    def path(self, key: str) -> str:
+        return f"{self.at}.{key}" if self.at else key
+
+    def fault(self, key: str, message: str, *, found: Any = None, suggestion: str | None = None) -> None:
+        path = self.path(key)
+        line = self.lines.get(path, self.lines.get(self.at))
+        self.faults.append(
+            Fault(path, message, line=line, found=None if found is None else repr(found), suggestion=suggestion)
+        )
+
+    def take(self, key: str, kind: type) -> Any:
+        """Return the value of `key` if it is there and of that kind, else None (a wrong kind is a fault)."""
+        self.asked.add(key)
+        value = self.data.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            self.fault(key, f"must be {_KINDS[kind]}, not {_KINDS.get(type(value), type(value).__name__)}", found=value)
+            return None
+        return value
+
+    def text(self, key: str) -> str | None:
+        value = self.take(key, str)
+        if value is not None and (not value or "\n" in value or "\0" in value):
+            self.fault(key, "must be one line, and not empty", found=value)
+            return None
+        return cast("str | None", value)
+
+    def number(self, key: str, low: int, high: int) -> int | None:
+        value = self.take(key, int)
+        if value is not None and not low <= value <= high:
+            self.fault(key, f"must be from {low} to {high}", found=value)
+            return None
+        return cast("int | None", value)
+
+    def flag(self, key: str) -> bool:
+        return bool(self.take(key, bool))
+
+    def choice(self, key: str, words: Sequence[_Word]) -> _Word | None:
+        value = self.text(key)
+        if value is None:
+            return None
+        for word in words:
+            if word == value:
+                return word
+        close = difflib.get_close_matches(value, [str(word) for word in words], n=1)
+        self.fault(key, f"must be one of {', '.join(words)}", found=value, suggestion=close[0] if close else None)
+        return None
+
+    def size(self, key: str) -> int | None:
+        value = self.text(key)
+        if value is None:
+            return None
+        match = _SIZE.fullmatch(value)
+        if match is None:
+            self.fault(key, 'must be a size such as "64 GiB" or "512 MiB"', found=value)
+            return None
+        return int(float(match[1]) * (1 << _UNITS[match[2]]))
+
+    def folder(self, key: str) -> str | None:
+        value = self.text(key)
+        if value is None:
+            return None
+        if not value.startswith("/") or ".." in value.split("/") or any(char in value for char in " ,\t"):
+            self.fault(key, "must be an absolute path without `..`, spaces or commas", found=value)
+            return None
+        return value.rstrip("/") or "/"
+
+    def strings(self, key: str, pattern: re.Pattern[str] | None = None, says: str = "") -> tuple[str, ...]:
+        values = self.take(key, list) or []
+        good = []
+        for number, value in enumerate(values):
+            if not isinstance(value, str) or not value or "\n" in value:
+                self.fault(key, f"entry {number + 1} must be a string of one line", found=value)
+            elif pattern is not None and pattern.fullmatch(value) is None:
+                self.fault(key, f"entry {number + 1} {says}", found=value)
+            else:
+                good.append(value)
+        return tuple(good)
+
+    def table(self, key: str) -> _Table | None:
+        value = self.take(key, dict)
+        return None if value is None else _Table(value, self.path(key), self.faults, self.lines)
+
+    def tables(self, key: str) -> list[_Table]:
+        values = self.take(key, list) or []
+        found = []
+        for number, value in enumerate(values):
+            if isinstance(value, dict):
+                found.append(_Table(value, f"{self.path(key)}[{number}]", self.faults, self.lines))
+            else:
+                self.fault(key, f"write [[{self.path(key)}]] tables", found=value)
+        return found
+
+    def close(self) -> None:
+        """Make a fault of every key nobody asked for."""
+        for key in self.data:
+            if key not in self.asked:
+                close = difflib.get_close_matches(key, sorted(self.asked), n=1)
+                self.fault(key, "unknown key", suggestion=close[0] if close else None)
+
+
+def read_container(name: str, text: str, file: str) -> Container:
+    """Return what a declaration's text declares. Raises ContainerFileError with all its faults."""
+    faults: list[Fault] = []
+    if not is_profile_name(name):
+        faults.append(Fault("", f"{name!r} cannot name a container: lower-case letters, digits, - and _"))
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        match = re.search(r"at line (\d+)", str(error))
+        line = int(match[1]) if match else None
+        raise ContainerFileError(file, [*faults, Fault("", f"not TOML: {error}", line=line)]) from error
+    top = _Table(data, "", faults, _lines(text))
+    container = _container(name, top)
+    top.close()
+    if faults or container is None:
+        raise ContainerFileError(file, sorted(faults, key=lambda fault: fault.line or 0), hint=f"edit {file}")
+    return container
+
+
+def _container(name: str, top: _Table) -> Container | None:
+    engine = top.choice("engine", ENGINES)
+    if "engine" not in top.data:
+        top.fault("engine", f"is missing: one of {', '.join(ENGINES)}")
+    host = top.text("host")
+    if host is not None and (host.startswith("-") or any(char.isspace() for char in host)):
+        top.fault("host", "must be a destination for ssh, such as root@pve", found=host)
+    number = top.number("id", 100, 999_999_999)
+    if engine == "proxmox" and "id" not in top.data:
+        top.fault("id", "is missing: Proxmox knows a container by its number")
+    if engine == "lxc" and number is not None:
+        top.fault("id", "is Proxmox's; plain LXC uses the name of the file", found=number)
+    template, storage = top.text("template"), top.text("storage")
+    if engine == "proxmox" and template is None and "template" not in top.data:
+        top.fault("template", "is missing: the volume of a container template, as `pveam list local` shows it")
+    if engine == "lxc":
+        for key, value in (("template", template), ("storage", storage)):
+            if value is not None:
+                top.fault(key, "is Proxmox's; plain LXC makes the root file system with debootstrap", found=value)
+    container = Container(
+        name=name,
+        description=top.text("description") or "",
+        engine=engine or "lxc",
+        host=host,
+        id=number,
+        distribution=top.choice("distribution", ("debian", "ubuntu")) or "debian",
+        release=top.text("release") or "bookworm",
+        template=template,
+        storage=storage,
+        packages=top.strings("packages", _PACKAGE, "is no name of a package"),
+        privileged=top.flag("privileged"),
+        start_at_boot=top.flag("start-at-boot"),
+        network=top.text("network") or "none",
+        gpus=_gpus(top, bool(engine == "proxmox"), bool(top.data.get("privileged"))),
+        mounts=_mounts(top),
+        limits=_limits(top),
+        paths=Paths(),
+        env=_env(top),
+        config=top.strings("config", re.compile(r"[a-z0-9_.\-]+\s*[:=]\s*.+"), "must be `key = value` of the engine"),
+    )
+    if re.fullmatch(r"[a-z][a-z0-9.\-]*", container.release) is None:
+        top.fault("release", "must be a code name such as bookworm or noble", found=container.release)
+    paths = _paths(top, container.mounts)
+    return Container(**{**{key: getattr(container, key) for key in Container.__slots__}, "paths": paths})
+
+
+def _gpus(top: _Table, proxmox: bool, privileged: bool) -> Gpus | None:  # noqa: FBT001 two facts of the file
+    table = top.table("gpu")
+    if table is None:
+        return None
+    devices: Any = table.data.get("devices", "all")
+    if devices == "all":
+        table.asked.add("devices")
+    else:
+        devices = table.strings("devices", _DEVICE, "is neither an index nor a GPU-... UUID")
+        if not devices:
+            table.fault("devices", 'must be "all", or a list of indexes and UUIDs that is not empty')
+    mode = table.text("mode")
+    if mode is not None and _MODE.fullmatch(mode) is None:
+        table.fault("mode", 'must be octal, such as "0666"', found=mode)
+    driver = table.choice("driver", DRIVERS)
+    if driver == "hook" and proxmox:
+        table.fault("driver", "Proxmox starts no LXC hook of nvidia's: bind or packages", found=driver)
+    if driver == "hook" and privileged:
+        table.fault("driver", "nvidia's LXC hook refuses privileged containers: bind or packages", found=driver)
+    known = ("compute", "utility", "graphics", "video", "display", "ngx", "compat32")
+    capabilities = table.strings("capabilities") or ("compute", "utility")
+    for capability in capabilities:
+        if capability not in known:
+            close = difflib.get_close_matches(capability, known, n=1)
+            table.fault(
+                "capabilities",
+                f"must be of {', '.join(known)}",
+                found=capability,
+                suggestion=close[0] if close else None,
+            )
+    if "compute" not in capabilities:
+        table.fault("capabilities", "without `compute` there is no libcuda inside", found=list(capabilities))
+    gpus = Gpus(
+        devices=devices,
+        driver=driver or "bind",
+        mode=(mode or "0666").rjust(4, "0"),
+        gid=table.number("gid", 0, 65535),
+        capabilities=capabilities,
+    )
+    table.close()
+    return gpus
+
+
+def _mounts(top: _Table) -> tuple[Mount, ...]:
+    mounts = []
+    for table in top.tables("mount"):
+        use = table.choice("use", MOUNT_USES) or "data"
+        source, target = table.folder("source"), table.folder("target")
+        if "target" not in table.data:
+            table.fault("target", "is missing: where the folder is seen inside")
+        if "source" not in table.data and use in ("data", "store"):
+            table.fault("source", f"is missing: use = {use!r} has no folder of its own")
+        read_only = table.flag("read-only")
+        if read_only and use in ("store", "uv-cache"):
+            table.fault("read-only", f"envlock writes to the {use}", found=True)
+        table.close()
+        mounts.append(Mount(source=source, target=target or "/", use=use, read_only=read_only))
+    targets = [mount.target for mount in mounts]
+    for target in sorted({target for target in targets if targets.count(target) > 1}):
+        top.fault("mount", f"two mounts at {target}", found=target)
+    return tuple(mounts)
+
+
+def _limits(top: _Table) -> Limits:
+    table = top.table("limits")
+    if table is None:
+        return Limits()
+    memlock: Any = table.data.get("memlock", "unlimited")
+    if memlock == "unlimited":
+        table.asked.add("memlock")
+    else:
+        memlock = table.size("memlock")
+    limits = Limits(
+        cores=table.number("cores", 1, 8192),
+        memory=table.size("memory"),
+        shm=table.size("shm"),
+        memlock=memlock,
+        disk=table.number("disk", 1, 1_000_000) or 8,
+    )
+    table.close()
+    return limits
+
+
+def _paths(top: _Table, mounts: tuple[Mount, ...]) -> Paths:
+    """Return where things lie inside: as `[paths]` says, else where a mount of that use is, else below STATE."""
+    table = top.table("paths") or _Table({}, "paths", top.faults, top.lines)
+    seen = {mount.use: mount.target for mount in reversed(mounts)}
+    paths = Paths(
+        project=table.folder("project") or seen.get("project", f"{STATE}/project"),
+        store=table.folder("store") or seen.get("store", f"{STATE}/store"),
+        uv_cache=table.folder("uv-cache") or seen.get("uv-cache", f"{STATE}/uv-cache"),
+    )
+    table.close()
+    return paths
+
+
+def _env(top: _Table) -> Mapping[str, str]:
+    table = top.table("env")
+    if table is None:
+        return {}
+    found = {}
+    for key in table.data:
+        value = table.text(key)
+        if _VARIABLE.fullmatch(key) is None:
+            table.fault(key, "cannot name a variable")
+        elif value is not None:
+            found[key] = value
+    return found
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Return the line of each table header and key, by path as faults name them (`mount[1].target`)."""
+    found: dict[str, int] = {}
+    at = ""
+    seen: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            at = header[1]
+            if line.lstrip().startswith("[["):
+                seen[at] = seen.get(at, -1) + 1
+                at = f"{at}[{seen[at]}]"
+            found.setdefault(at, number)
+        elif key := _KEY.match(line):
+            found.setdefault(f"{at}.{key[1]}" if at else key[1], number)
+    return found

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -91,8 +92,6 @@ def _communicate_by_line(
     process: subprocess.Popen[str], input_text: str | None, on_line: Callable[[str], None]
 ) -> tuple[str, str]:
     """Feed stdin, hand each stderr line on as it comes, and return all of both outputs."""
-    import threading
-
     out: list[str] = []
 
     def drain(stream: IO[str]) -> None:
@@ -125,31 +124,67 @@ def end_group(process: subprocess.Popen[str], grace: float = 3.0) -> None:
             time.sleep(0.01)
 
 
-def call(
+def relay(
     argv: Sequence[str | os.PathLike[str]],
     *,
+    forward: Callable[[int], None],
+    foreground: bool,
+    interrupts: bool = True,
     env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
 ) -> int:
-    """Run a command on the caller's own stdin, stdout and stderr; return its exit status as a shell would give it.
+    """Run a hop to a command elsewhere; return its exit status as a shell would give it.
 
-    For hops (ssh, lxc-attach, pct): the child keeps the terminal, and Ctrl-C goes to it and not to envlock.
+    `forward(number)` is called for each signal that reaches envlock, to be sent after the command. In the foreground
+    the hop keeps the terminal (`interrupts`: Ctrl-C is the terminal's business and not forwarded); else it gets a
+    session of its own and sees no terminal at all, so that nothing but `forward` brings it a signal.
     """
     words = tuple(os.fspath(word) for word in argv)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    numbers = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT]
+    if foreground and interrupts:
+        numbers = [number for number in numbers if number not in (signal.SIGINT, signal.SIGQUIT)]
+
+    def child() -> None:
+        quiet = foreground and not interrupts
+        signal.signal(signal.SIGINT, signal.SIG_IGN if quiet else signal.SIG_DFL)
+        signal.signal(signal.SIGQUIT, signal.SIG_IGN if quiet else signal.SIG_DFL)
+
+    before: dict[int, object] = {number: signal.signal(number, lambda n, _frame: forward(n)) for number in numbers}
+    for other in {signal.SIGINT, signal.SIGQUIT} - before.keys():
+        before[other] = signal.signal(other, signal.SIG_IGN)
+    outputs = [None if foreground or not os.isatty(fd) else subprocess.PIPE for fd in (1, 2)]
     try:
         process = subprocess.Popen(
             words,
             env=None if env is None else dict(env),
-            cwd=cwd,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 single-threaded here
+            stdout=outputs[0],
+            stderr=outputs[1],
+            start_new_session=not foreground,
+            preexec_fn=child,  # noqa: PLW1509 single-threaded here
         )
+        copies = [
+            threading.Thread(target=_copy, args=(stream.fileno(), fd), daemon=True)
+            for stream, fd in ((process.stdout, 1), (process.stderr, 2))
+            if stream is not None
+        ]
+        for thread in copies:
+            thread.start()
         code = process.wait()
+        for thread in copies:
+            thread.join()
     except FileNotFoundError as error:
         raise ToolMissing(f"{words[0]}: not found", found=str(error)) from error
     finally:
-        signal.signal(signal.SIGINT, before)
+        for changed, handler in before.items():
+            signal.signal(changed, handler)  # type: ignore[arg-type] # what signal.signal gave
     return 128 - code if code < 0 else code
+
+
+def _copy(source: int, target: int) -> None:
+    """Copy bytes from one descriptor to another until the end of the first."""
+    while block := os.read(source, 65536):
+        view = memoryview(block)
+        while view:
+            view = view[os.write(target, view) :]
 
 
 def pipe(

@@ -20,10 +20,11 @@ BASE_ENVIRONMENT: Mapping[str, str] = {
 _ENTER = 'cd -- "$1" || exit 125; shift; exec "$@"'
 
 # $1: a file that will name the process, $2: a file of variables or "". The outer shell stays to turn a death by signal
-# into 128+n (ssh would say 255) and to remove the file; the terminal's own signals must not end it before its child.
+# into 128+n (ssh would say 255) and to remove the file. The terminal's own signals must not end it before its child,
+# and its own word on that death (`Terminated`) is kept out of the command's stderr.
 _SUPERVISE = (
-    'trap : HUP INT QUIT TERM; note=$1 vars=$2; shift 2; mkdir -p -m 700 "${note%/*}"; '
-    'sh -c \'echo $$ >"$1"; if [ -n "$2" ]; then . "$2"; rm -f "$2"; fi; shift 2; exec "$@"\' '
+    'trap : HUP INT QUIT TERM; note=$1 vars=$2; shift 2; mkdir -p -m 700 "${note%/*}"; exec 3>&2 2>/dev/null; '
+    'sh -c \'exec 2>&3 3>&-; echo $$ >"$1"; if [ -n "$2" ]; then . "$2"; rm -f "$2"; fi; shift 2; exec "$@"\' '
     'sh "$note" "$vars" "$@"; code=$?; rm -f "$note"; exit $code'
 )
 

@@ -1,0 +1,176 @@
+"""A wheel's own METADATA, without downloading the wheel when the index allows it.
+
+Three ways, in this order: the index's `.metadata` file (PEP 658), the end of the wheel by HTTP range requests, the
+whole wheel. All give the same bytes, so a lock does not depend on which way was open. Kept by the wheel's sha256.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import ssl
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from email.message import Message
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import IO, cast
+from urllib.parse import urlsplit
+
+from envlock import __version__, system
+from envlock.errors import IndexFault
+from envlock.resolve.answer import File
+from envlock.resolve.indexes import credentials
+
+_TIMEOUT = 60.0  # seconds without a byte
+_PARALLEL = 16
+
+
+class Fetcher:
+    """Fetches from the indexes of one lock; credentials go only to the host they were given for."""
+
+    def __init__(self, index_urls: Iterable[str], environ: Mapping[str, str]) -> None:
+        self._logins: dict[str, tuple[str, str]] = {}
+        for url in index_urls:
+            login = credentials(url)
+            if login is not None:
+                self._logins[_host(url)] = login
+        context = ssl.create_default_context(cafile=environ.get("SSL_CERT_FILE") or None)
+        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
+
+    def open(self, url: str, headers: Mapping[str, str] | None = None) -> IO[bytes]:
+        """Open a URL. Raises urllib.error.URLError (HTTPError for a status), OSError."""
+        agent = {"User-Agent": f"envlock/{__version__}", **(headers or {})}
+        request = urllib.request.Request(url, headers=agent)  # noqa: S310 file: is a legitimate index
+        login = self._logins.get(_host(url))
+        if login is not None:
+            token = base64.b64encode(":".join(login).encode()).decode()
+            request.add_header("Authorization", f"Basic {token}")
+        return cast("IO[bytes]", self._opener.open(request, timeout=_TIMEOUT))
+
+    def read(self, url: str) -> bytes:
+        """Return what a URL serves. Raises as `open`."""
+        with self.open(url) as answer:
+            return answer.read()
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}:{parts.port or ''}"
+
+
+class _Remote(io.RawIOBase):
+    """A file on a web server, read by ranges; `zipfile` reads a wheel's directory through it."""
+
+    def __init__(self, fetcher: Fetcher, url: str, size: int) -> None:
+        self._fetcher, self._url, self._size, self._at = fetcher, url, size, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._size if size < 0 else min(self._at + size, self._size)
+        if end <= self._at:
+            return b""
+        with self._fetcher.open(self._url, {"Range": f"bytes={self._at}-{end - 1}"}) as answer:
+            data = answer.read()
+        if len(data) != end - self._at:
+            raise OSError("the server does not serve ranges")
+        self._at = end
+        return data
+
+
+def metadata_of(fetcher: Fetcher, file: File) -> str:
+    """Return the core metadata of a wheel or source distribution. Raises IndexFault."""
+    try:
+        if not file.artifact.is_wheel:
+            return _from_sdist(fetcher.read(file.url), file.artifact.file)
+        for way in (_from_metadata_file, _from_ranges):
+            try:
+                return way(fetcher, file)
+            except (urllib.error.HTTPError, OSError, zipfile.BadZipFile, KeyError):
+                continue
+        return _from_wheel(io.BytesIO(fetcher.read(file.url)))
+    except (OSError, zipfile.BadZipFile, KeyError, tarfile.TarError) as error:
+        raise IndexFault(
+            f"the metadata of {file.artifact.file} cannot be read",
+            found=str(error),
+            expected="the file that the index lists",
+            hint="run this again; if it stays, the index lists a file that it does not serve",
+        ) from error
+
+
+def _from_metadata_file(fetcher: Fetcher, file: File) -> str:
+    text = fetcher.read(f"{file.url}.metadata").decode("utf-8", "replace")
+    if not text.startswith("Metadata-Version:"):
+        raise KeyError("no metadata there")
+    return text
+
+
+def _from_ranges(fetcher: Fetcher, file: File) -> str:
+    if file.artifact.size is None or not file.url.startswith("http"):
+        raise KeyError("size unknown")
+    return _from_wheel(cast("IO[bytes]", io.BufferedReader(_Remote(fetcher, file.url, file.artifact.size), 1 << 16)))
+
+
+def _from_wheel(stream: IO[bytes]) -> str:
+    with zipfile.ZipFile(stream) as wheel:
+        for name in wheel.namelist():
+            folder, _, rest = name.partition("/")
+            if rest == "METADATA" and folder.endswith(".dist-info"):
+                return wheel.read(name).decode("utf-8", "replace")
+    raise KeyError("no METADATA in the wheel")
+
+
+def _from_sdist(content: bytes, file: str) -> str:
+    if file.endswith(".zip"):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            name = min((n for n in archive.namelist() if n.endswith("/PKG-INFO")), key=len)
+            return archive.read(name).decode("utf-8", "replace")
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        name = min((n for n in tar.getnames() if n.endswith("/PKG-INFO") and n.count("/") == 1), key=len)
+        member = tar.extractfile(name)
+        assert member is not None
+        return member.read().decode("utf-8", "replace")
+
+
+def collect(
+    files: Mapping[str, File],
+    cache: Path,
+    fetcher: Fetcher,
+    *,
+    on_done: Callable[[str], None] | None = None,
+) -> dict[str, Message]:
+    """Return name -> metadata headers of the files, fetched side by side; `cache` is keyed by sha256.
+
+    Raises IndexFault for the first that cannot be had.
+    """
+
+    def one(item: tuple[str, File]) -> tuple[str, Message]:
+        name, file = item
+        kept = cache / file.artifact.sha256[:2] / file.artifact.sha256
+        try:
+            text = kept.read_text()
+        except OSError:
+            text = metadata_of(fetcher, file)
+            system.write_atomically(kept, text)
+        if on_done is not None:
+            on_done(name)
+        return name, HeaderParser().parsestr(text)
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        return dict(pool.map(one, files.items()))

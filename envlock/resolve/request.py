@@ -1,0 +1,125 @@
+"""A profile as a question to uv: a project file, the pins to keep, and options. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from envlock.declare.profile import PYPI, Profile
+from envlock.lock import toml_text
+from envlock.resolve.target import python_minor, uv_platform
+
+PROJECT = "envlock-request"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """Everything uv is told, as text: files by name, and options without paths."""
+
+    files: Mapping[str, str]
+    options: tuple[str, ...]
+
+
+def direct_requirements(profile: Profile) -> tuple[str, ...]:
+    """Return what the profile asks for itself, the torch pin first."""
+    torch = () if profile.torch is None else (f"torch=={profile.torch.version}",)
+    return (*torch, *profile.requirements)
+
+
+def index_of(profile: Profile) -> dict[str, str]:
+    """Return normalised name -> logical index for every name that may come from one index only."""
+    bound: dict[str, str] = {
+        str(canonicalize_name(name)): index.name for index in profile.indexes for name in index.only
+    }
+    if profile.torch is not None and profile.torch.index != PYPI:
+        bound.setdefault("torch", profile.torch.index)
+    return bound
+
+
+def build_request(
+    profile: Profile,
+    urls: Mapping[str, str],
+    *,
+    project_root: str,
+    pins: Mapping[str, str],
+    bound: Iterable[str] = (),
+) -> Request:
+    """Return the question for a profile.
+
+    `urls` maps logical indexes to where they are here; `pins` are versions to keep unless something forces them to
+    move; `bound` are further names that must come from the one index that may serve them: uv applies an index binding
+    to direct requirements only, so a bound name that turns up as a dependency is asked for by name in the next round.
+    """
+    names = index_of(profile)
+    dependencies = [located(line, project_root) for line in direct_requirements(profile)]
+    asked = {canonicalize_name(Requirement(line).name) for line in direct_requirements(profile)}
+    dependencies += sorted(name for name in bound if name not in asked)
+    document: list[str] = [
+        toml_text.table(
+            ["project"],
+            {
+                "name": PROJECT,
+                "version": "0",
+                "requires-python": f"=={'.'.join(map(str, python_minor(profile.python)))}.*",
+                "dependencies": dependencies,
+            },
+        ),
+    ]
+    sources = {name: {"index": index} for name, index in sorted(names.items()) if index != PYPI and index in urls}
+    if sources:
+        document.append(
+            "\n[tool.uv.sources]\n" + "".join(toml_text.pair(name, source) for name, source in sources.items())
+        )
+    for index in profile.indexes:
+        table: dict[str, object] = {"name": index.name, "url": urls[index.name]}
+        if index.name == PYPI:
+            table["default"] = True
+        elif index.only or (profile.torch is not None and profile.torch.index == index.name):
+            table["explicit"] = True
+        document.append("\n[[tool.uv.index]]\n" + "".join(toml_text.pair(key, item) for key, item in table.items()))
+    if PYPI in urls and profile.index(PYPI) is None:
+        document.append(f'\n[[tool.uv.index]]\nname = "{PYPI}"\nurl = {toml_text.string(urls[PYPI])}\ndefault = true\n')
+    files = {
+        "pyproject.toml": "".join(document),
+        "constraints.txt": _lines(profile.constraints),
+        "overrides.txt": _lines(located(line, project_root) for line in profile.overrides),
+        "excludes.txt": _lines(profile.exclude),
+        "pins.txt": _lines(f"{name}=={version}" for name, version in sorted(pins.items())),
+    }
+    return Request(files=files, options=_options(profile))
+
+
+def _options(profile: Profile) -> tuple[str, ...]:
+    options = [
+        "--python-version",
+        profile.python,
+        "--python-platform",
+        uv_platform(profile),
+        "--no-python-downloads",
+        "--no-progress",
+        "--color",
+        "never",
+        "--no-header",
+        "--no-strip-extras",
+    ]
+    if isinstance(profile.prerelease, str):
+        options += ["--prerelease", profile.prerelease]
+    else:
+        options += ["--prerelease", "disallow"]
+        for name in profile.prerelease:
+            options += ["--prerelease-package", f"{name}=allow"]
+    if profile.exclude_newer is not None:
+        options += ["--exclude-newer", profile.exclude_newer]
+    return tuple(options)
+
+
+def _lines(items: Iterable[str]) -> str:
+    return "".join(f"{item}\n" for item in items)
+
+
+def located(requirement: str, project_root: str) -> str:
+    """Return a requirement whose local path, relative in the profile, is absolute for uv."""
+    return requirement.replace("file:./", f"file://{project_root}/").replace("file:../", f"file://{project_root}/../")

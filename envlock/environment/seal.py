@@ -3,7 +3,8 @@
 It lies in `GENERATION/seal/`:
 
     seal.json   this model; small, the launch path reads it with `json` alone
-    inventory   one line a file, sorted by path: `sha256 size mtime_ns path` (a link: `->target - - path`)
+    inventory   one line a file, sorted by path (environment/inventory.py)
+    lock.toml   the lock this generation was built from, byte for byte
     code.json   device code per library (verify/)
     stamp       `mtime_ns path` of what the launch path compares (launch/)
     lease       empty; a running launch holds a shared flock on it, so gc knows

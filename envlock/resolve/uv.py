@@ -138,7 +138,7 @@ def _cause(stderr: str) -> str:
 
 def make_venv(prefix: Path, python: Path, *, environ: Mapping[str, str]) -> None:
     """Make an empty venv at its final path. Raises RealiseError."""
-    argv = [
+    argv: list[str | os.PathLike[str]] = [
         binary(),
         "venv",
         "--no-config",

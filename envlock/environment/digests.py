@@ -1,0 +1,79 @@
+"""sha256 of files, remembered by (device, inode, size, mtime): a second environment shares its inodes with the first.
+
+An edit in place changes size or mtime, so it is hashed again and noticed. The memory is a cache: it may vanish.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import os
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from envlock import system
+
+Identity = tuple[int, int, int, int]
+"""Device, inode, size in bytes, mtime in nanoseconds."""
+
+
+def sha256_of(path: str | Path) -> str:
+    """Return the sha256 (hex) of a file. Raises OSError."""
+    with open(path, "rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class DigestMemory:
+    """Known digests; `save` merges what is new with what others saved meanwhile."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f"digests-{sys.implementation.cache_tag}"
+        self._lock = folder / ".digests"
+        self._known = self._load()
+        self._new: dict[Identity, str] = {}
+
+    def _load(self) -> dict[Identity, str]:
+        try:
+            known = marshal.loads(self._path.read_bytes())  # noqa: S302 written by envlock, under its own store
+        except (OSError, ValueError, EOFError, TypeError):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def get(self, identity: Identity) -> str | None:
+        """Return the digest remembered for a file's identity, or None."""
+        return self._known.get(identity)
+
+    def hash_all(self, items: Iterable[tuple[str, Identity]]) -> dict[str, str]:
+        """Return path -> sha256 for files, hashing only what is not remembered, on all cores (hashing drops the GIL).
+
+        Raises OSError for a file that cannot be read.
+        """
+        digests: dict[str, str] = {}
+        missing: list[tuple[str, Identity]] = []
+        known = self._known
+        for path, identity in items:
+            digest = known.get(identity)
+            if digest is None:
+                missing.append((path, identity))
+            else:
+                digests[path] = digest
+        if missing:
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                fresh = pool.map(sha256_of, [path for path, _ in missing], chunksize=16)
+                for (path, identity), digest in zip(missing, fresh, strict=True):
+                    digests[path] = digest
+                    self._new[identity] = digest
+        return digests
+
+    def save(self) -> None:
+        """Write what was learnt, merged with what is on disk by now."""
+        if not self._new:
+            return
+        with system.locked(self._lock):
+            merged = self._load()
+            merged.update(self._new)
+            system.write_atomically(self._path, marshal.dumps(merged))
+        self._known.update(self._new)
+        self._new = {}

@@ -1,0 +1,121 @@
+"""Taking stock of a finished tree: every file against its RECORD, then the inventory and the environment's digest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from envlock.environment.digests import DigestMemory, Identity
+from envlock.environment.distributions import Distribution
+from envlock.environment.inventory import Entry, identity, scan
+
+# Files that differ between two builds of one lock in different folders, or on different hosts, and say nothing of it.
+_HOST_FILES = frozenset({"pyvenv.cfg", "CACHEDIR.TAG", ".gitignore", ".lock"})
+_GENERATED = frozenset({"INSTALLER", "REQUESTED", "RECORD", "uv_cache.json", "uv_build.json", "direct_url.json"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Damage:
+    """An installed file that is not what its distribution recorded: a poisoned cache, or two owners."""
+
+    package: str
+    path: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stock:
+    """What a tree holds."""
+
+    entries: tuple[Entry, ...]
+    digest: str
+    """sha256 of the tree with the prefix and the host taken out: the same wherever this lock was realised."""
+    damage: tuple[Damage, ...]
+    counts: dict[str, tuple[int, int]]
+    """Package -> (files, bytes)."""
+
+    @property
+    def bytes(self) -> int:
+        """Apparent size of all files."""
+        return sum(entry.size for entry in self.entries)
+
+
+def take_stock(prefix: Path, site: Path, installed: Iterable[Distribution], memory: DigestMemory) -> Stock:
+    """Hash and judge every file of a prefix (remembered digests count for files whose identity is unchanged)."""
+    root = os.fspath(prefix)
+    site_below = os.path.relpath(site, prefix)
+    owners: dict[str, str] = {}
+    recorded: dict[str, str] = {}
+    damage: list[Damage] = []
+    for distribution in installed:
+        for record in distribution.records:
+            path = _below(site_below, record.path)
+            before = recorded.get(path)
+            if before and record.sha256 and before != record.sha256:
+                damage.append(
+                    Damage(package=distribution.name, path=path, detail=f"also claimed by {owners[path]}, other bytes")
+                )
+            owners[path] = distribution.name
+            if record.sha256:
+                recorded[path] = record.sha256
+    found = dict(scan(prefix))
+    plain: list[tuple[str, Identity]] = []
+    links: dict[str, str] = {}
+    for path, status in found.items():
+        if stat.S_ISLNK(status.st_mode):
+            links[path] = f"-> {os.readlink(f'{root}/{path}')}"
+        else:
+            plain.append((f"{root}/{path}", identity(status)))
+    digests = memory.hash_all(plain)
+    cut = len(root) + 1
+    by_path = {path[cut:]: digest for path, digest in digests.items()} | links
+    for path, expected in recorded.items():
+        actual = by_path.get(path)
+        if actual is None:
+            if not path.endswith(".pyc"):
+                damage.append(Damage(package=owners[path], path=path, detail="missing"))
+        elif actual != expected:
+            damage.append(Damage(package=owners[path], path=path, detail="its bytes are not those the wheel recorded"))
+    entries = []
+    counts: dict[str, tuple[int, int]] = {}
+    for path in sorted(by_path):
+        status = found[path]
+        owner = owners.get(path, "")
+        entries.append(Entry(path, by_path[path], status.st_size, status.st_mtime_ns, owner))
+        files, size = counts.get(owner, (0, 0))
+        counts[owner] = (files + 1, size + status.st_size)
+    return Stock(entries=tuple(entries), digest=_digest(root, entries), damage=tuple(damage), counts=counts)
+
+
+def _below(site: str, recorded: str) -> str:
+    return os.path.normpath(f"{site}/{recorded}") if recorded.startswith("..") else f"{site}/{recorded}"
+
+
+def _digest(root: str, entries: Iterable[Entry]) -> str:
+    whole = hashlib.sha256()
+    for entry in entries:
+        folder, _, name = entry.path.rpartition("/")
+        if entry.path in _HOST_FILES or (folder.endswith(".dist-info") and name in _GENERATED):
+            continue
+        if folder == "bin":
+            whole.update(f"{_script_digest(root, entry)} {entry.path}\n".encode("utf-8", "surrogateescape"))
+        else:
+            whole.update(f"{entry.sha256} {entry.path}\n".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
+def _script_digest(root: str, entry: Entry) -> str:
+    """Return a console script's digest without the prefix in its first lines; an interpreter link counts as itself."""
+    if entry.sha256.startswith("-> "):
+        return "interpreter" if entry.path.startswith("bin/python") else entry.sha256
+    if entry.path.rpartition("/")[2].startswith("activate"):
+        return "activation"
+    with open(f"{root}/{entry.path}", "rb") as file:
+        head = file.read(4096)
+        if root.encode() not in head:
+            return entry.sha256
+        return hashlib.sha256(head.replace(root.encode(), b"@PREFIX@") + file.read()).hexdigest()

@@ -1,0 +1,134 @@
+"""Generations on disk: which there are, which is current, what their seals say, and what happened when."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from envlock import system
+from envlock.environment import seal as seals
+from envlock.environment.seal import Seal
+from envlock.errors import EnvironmentMissing, StoreError
+from envlock.layout import Layout
+
+GENERATION = re.compile(r"(\d{4,})-([0-9a-f]{8})")
+
+
+def generations(layout: Layout, name: str) -> tuple[str, ...]:
+    """Return the sealed generations of a profile, oldest first."""
+    folder = layout.environments(name)
+    try:
+        found = [entry for entry in os.listdir(folder) if GENERATION.fullmatch(entry)]
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    return tuple(sorted((item for item in found if is_sealed(folder / item)), key=_number))
+
+
+def _number(generation: str) -> int:
+    return int(generation.split("-", 1)[0])
+
+
+def next_generation(layout: Layout, name: str, lock_digest: str) -> str:
+    """Return the id of the generation to build: never one that was used before, in this store or in its history."""
+    used = [0]
+    folder = layout.environments(name)
+    if folder.is_dir():
+        used += [_number(entry) for entry in os.listdir(folder) if GENERATION.fullmatch(entry)]
+    used += [_number(str(event["generation"])) for event in read_history(layout, name) if event.get("generation")]
+    return f"{max(used) + 1:04d}-{lock_digest[:8]}"
+
+
+def is_sealed(prefix: Path) -> bool:
+    """Tell whether a prefix carries a seal: only then is it an environment."""
+    return (prefix / seals.FOLDER / "seal.json").is_file()
+
+
+def current_generation(layout: Layout, name: str) -> str | None:
+    """Return the generation `current` points at, or None when there is none (or it lost its seal)."""
+    try:
+        target = os.readlink(layout.current(name))
+    except OSError:
+        return None
+    return target if GENERATION.fullmatch(target) and is_sealed(layout.generation(name, target)) else None
+
+
+def current_prefix(layout: Layout, name: str) -> Path:
+    """Return the prefix of the current generation. Raises EnvironmentMissing."""
+    generation = current_generation(layout, name)
+    if generation is None:
+        raise EnvironmentMissing(
+            f"profile {name} has no environment here",
+            where=str(layout.environments(name)),
+            hint=f"envlock sync {name}",
+        )
+    return layout.generation(name, generation)
+
+
+def read_seal(prefix: Path) -> Seal:
+    """Return the seal of a generation. Raises StoreError when it has none, or one that cannot be read."""
+    path = prefix / seals.FOLDER / "seal.json"
+    try:
+        return seals.load(path.read_text())
+    except FileNotFoundError as error:
+        raise StoreError(
+            "not an environment of envlock: it has no seal", where=str(prefix), hint="envlock sync"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            "the seal cannot be read", where=str(path), found=str(error), hint="envlock sync --rebuild"
+        ) from error
+
+
+def point_current(layout: Layout, name: str, generation: str) -> None:
+    """Make a sealed generation the current one, by rename. Raises StoreError when it is not sealed."""
+    prefix = layout.generation(name, generation)
+    if not is_sealed(prefix):
+        raise StoreError(f"{generation} is no sealed generation of {name}", where=str(prefix))
+    system.point(layout.current(name), generation)
+
+
+def unsealed(layout: Layout, name: str) -> tuple[Path, ...]:
+    """Return what a killed sync left behind: generation folders without a seal, and half-removed ones."""
+    folder = layout.environments(name)
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    left = [item for item in names if GENERATION.fullmatch(item) and not is_sealed(folder / item)]
+    left += [item for item in names if item.endswith(".trash")]
+    return tuple(folder / item for item in sorted(left))
+
+
+def read_history(layout: Layout, name: str) -> tuple[dict[str, object], ...]:
+    """Return the events of a profile's journal, oldest first; a line cut short by a crash is left out."""
+    try:
+        lines = layout.history(name).read_text().splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    events = []
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            events.append(event)
+    return tuple(events)
+
+
+def append_history(layout: Layout, name: str, event: Mapping[str, object]) -> None:
+    """Add one event to a profile's journal (one write, appended: two writers cannot mix their lines)."""
+    line = json.dumps(dict(event), ensure_ascii=False, separators=(",", ":")) + "\n"
+    path = layout.history(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, line.encode())
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise StoreError(f"cannot write the history: {error.strerror}", where=str(path), found=str(error)) from error

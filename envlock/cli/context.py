@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from envlock.errors import ProjectNotFound
+from envlock.declare.files import load_profile, profile_names
+from envlock.errors import EnvlockError, ProjectNotFound
 from envlock.layout import Layout
 
 
@@ -33,3 +34,24 @@ def layout(ctx: click.Context) -> Layout:
     """Return the paths the running command works on."""
     chosen = ctx.find_root().params.get("project")
     return find_layout(Path(chosen) if chosen else None)
+
+
+def locked_profiles(found: Layout) -> tuple[str, ...]:
+    """Return the profiles that have a lock, sorted."""
+    if not found.locks.is_dir():
+        return ()
+    return tuple(sorted(path.stem for path in found.locks.glob("*.toml") if found.profile(path.stem).is_file()))
+
+
+def is_lockable(found: Layout, name: str) -> bool:
+    """Tell whether a profile is a stack of its own; one that is only extended asks for nothing and needs no lock."""
+    profile = load_profile(found, name)
+    return bool(profile.requirements or profile.torch)
+
+
+def complete_profiles(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete profile names in a shell; silent about anything that is wrong."""
+    try:
+        return [name for name in profile_names(layout(ctx)) if name.startswith(incomplete)]
+    except EnvlockError:
+        return []

@@ -15,7 +15,10 @@ from envlock.errors import EnvlockError
 
 # command -> module of envlock.cli that defines it under the same name (dashes become underscores).
 # Loaded when called: `envlock status` pays for status alone.
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "lock": "lock",
+    "sync": "sync",
+}
 
 
 class Envlock(click.Group):

@@ -90,6 +90,11 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
     return _seal(plan, prefix, generation, stock, how)
 
 
+def now() -> str:
+    """Return the time as every record of envlock writes it: UTC, ISO 8601, whole seconds."""
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _install(prefix: Path, plan: Plan, *, how: str, project: Path, say: Say, names: Sequence[str] = ()) -> None:
     packages = [p for p in plan.lock.packages if not names or p.name in names]
     install_lock(
@@ -216,7 +221,7 @@ def _seal(plan: Plan, prefix: Path, generation: str, stock: Stock, how: str) -> 
         links=how,
         files=len(stock.entries),
         bytes=stock.bytes,
-        created=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created=now(),
         envlock=__version__,
         uv=uv.version(),
         origin=plan.origin,

@@ -1,0 +1,235 @@
+"""Syncing: lock -> sealed generation -> current, once, whoever else is syncing."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from envlock import system
+from envlock.declare.files import load_profile
+from envlock.declare.profile import Profile
+from envlock.environment import build, interpreter, store
+from envlock.environment.seal import Seal
+from envlock.errors import EnvlockError, LockStale, StoreError
+from envlock.layout import Layout
+from envlock.lock.document import Lock
+from envlock.lock.files import load_lock
+from envlock.lock.freshness import compare
+from envlock.resolve.indexes import load_index_map
+
+Say = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Synced:
+    """What syncing one profile came to."""
+
+    name: str
+    generation: str
+    built: bool
+    """False: it was already there, and nothing was started."""
+    seal: Seal | None = None
+    python: str = ""
+    """Which interpreter was chosen, and why; empty when nothing was built."""
+    error: EnvlockError | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """How to sync."""
+
+    offline: bool = False
+    rebuild: bool = False
+
+
+def sync_all(
+    layout: Layout,
+    names: Sequence[str],
+    options: Options,
+    environ: Mapping[str, str],
+    say: Say = lambda _name, _step: None,
+) -> tuple[Synced, ...]:
+    """Sync profiles side by side; one that fails does not keep the others from it."""
+
+    def one(name: str) -> Synced:
+        try:
+            return sync_one(layout, name, options, environ, say)
+        except EnvlockError as error:
+            return Synced(name=name, generation="", built=False, error=error)
+
+    if len(names) == 1:
+        return (one(names[0]),)
+    with ThreadPoolExecutor(max(1, min(len(names), 4))) as pool:
+        return tuple(pool.map(one, names))
+
+
+def sync_one(layout: Layout, name: str, options: Options, environ: Mapping[str, str], say: Say) -> Synced:
+    """Realise a profile's lock and make it current.
+
+    With nothing to do no child is started and nothing is resolved. Of two syncs of one profile at once, one builds and
+    the other waits and finds it done. Raises LockStale, RealiseError, IndexFault, StoreError, InterpreterNotFound.
+    """
+    profile = load_profile(layout, name)
+    lock, digest = load_lock(layout, name)
+    require_fresh(profile, lock)
+    if not options.rebuild:
+        there = _already(layout, name, digest)
+        if there is not None:
+            return there
+    with system.locked(layout.building(name), on_wait=lambda: say(name, "another sync of it is running; waiting")):
+        if not options.rebuild:
+            there = _already(layout, name, digest)
+            if there is not None:
+                return there
+            earlier = _earlier(layout, name, digest)
+            if earlier is not None:
+                return _switch(layout, name, earlier, say)
+        for left in store.unsealed(layout, name):
+            say(name, f"removing what an interrupted sync left: {left.name}")
+            system.remove_tree(left)
+        chosen = interpreter.find(profile.python, environ)
+        say(name, f"Python {chosen.version} ({chosen.reason}: {chosen.path})")
+        plan = _plan(layout, profile, lock, digest, chosen, options, environ)
+        seal = build.build(layout, plan, say=lambda step: say(name, step))
+        _enter(layout, name, seal)
+    return Synced(
+        name=name,
+        generation=seal.generation,
+        built=True,
+        seal=seal,
+        python=f"{chosen.version} ({chosen.reason})",
+    )
+
+
+def require_fresh(profile: Profile, lock: Lock) -> None:
+    """Raise LockStale, naming what changed, when the lock does not answer the profile."""
+    changes = compare(profile, lock)
+    if changes:
+        raise LockStale(
+            "the lock no longer answers its profile",
+            where=f"locks/{profile.name}.toml",
+            hint=f"envlock lock {profile.name}",
+            details=[str(change) for change in changes],
+        )
+
+
+def _already(layout: Layout, name: str, digest: str) -> Synced | None:
+    """Return the current generation when it is this lock's and still stands on its interpreter."""
+    generation = store.current_generation(layout, name)
+    if generation is None:
+        return None
+    seal = _usable(layout, name, generation, digest)
+    return None if seal is None else Synced(name=name, generation=generation, built=False, seal=seal)
+
+
+def _usable(layout: Layout, name: str, generation: str, digest: str) -> Seal | None:
+    prefix = layout.generation(name, generation)
+    try:
+        seal = store.read_seal(prefix)
+    except StoreError:
+        return None
+    right = seal.lock_digest == digest and seal.prefix == str(prefix) and os.access(seal.base_python, os.X_OK)
+    return seal if right else None
+
+
+def _earlier(layout: Layout, name: str, digest: str) -> Seal | None:
+    """Return an earlier generation of exactly this lock: going back to an old lock needs no building."""
+    for generation in reversed(store.generations(layout, name)):
+        if generation != store.current_generation(layout, name):
+            seal = _usable(layout, name, generation, digest)
+            if seal is not None:
+                return seal
+    return None
+
+
+def _switch(layout: Layout, name: str, seal: Seal, say: Say) -> Synced:
+    say(name, f"generation {seal.generation} was built from this very lock")
+    _enter(layout, name, seal)
+    return Synced(name=name, generation=seal.generation, built=False, seal=seal)
+
+
+def _plan(
+    layout: Layout,
+    profile: Profile,
+    lock: Lock,
+    digest: str,
+    chosen: interpreter.Interpreter,
+    options: Options,
+    environ: Mapping[str, str],
+) -> build.Plan:
+    names = ("pypi", *(index.name for index in profile.indexes))
+    return build.Plan(
+        profile=profile,
+        lock=lock,
+        lock_text=layout.lock(profile.name).read_bytes(),
+        lock_digest=digest,
+        urls=load_index_map(names, environ).for_profile(profile),
+        interpreter=chosen,
+        environ=environ,
+        offline=options.offline,
+        origin=origin(layout.project),
+    )
+
+
+def origin(project: Path) -> dict[str, str]:
+    """Return who builds from what: user, host, and the project's commit read from its .git files (no git is run)."""
+    found = {"user": _user(), "host": socket.gethostname()}
+    commit = head_commit(project)
+    if commit:
+        found["commit"] = commit
+    return found
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def head_commit(project: Path) -> str:
+    """Return the commit checked out at or above a folder, or nothing outside git."""
+    for folder in (project, *project.parents):
+        git = folder / ".git"
+        try:
+            if git.is_file():
+                git = (folder / git.read_text().removeprefix("gitdir:").strip()).resolve()
+            if not git.is_dir():
+                continue
+            head = (git / "HEAD").read_text().strip()
+            if not head.startswith("ref:"):
+                return head
+            ref = head.removeprefix("ref:").strip()
+            common = git / (git / "commondir").read_text().strip() if (git / "commondir").is_file() else git
+            for base in (git, common):
+                if (base / ref).is_file():
+                    return (base / ref).read_text().strip()
+            packed = (common / "packed-refs").read_text() if (common / "packed-refs").is_file() else ""
+            return next((line.split()[0] for line in packed.splitlines() if line.endswith(f" {ref}")), "")
+        except OSError:
+            return ""
+    return ""
+
+
+def _enter(layout: Layout, name: str, seal: Seal) -> None:
+    """Make a sealed generation current and write it down."""
+    before = store.current_generation(layout, name)
+    store.point_current(layout, name, seal.generation)
+    store.append_history(
+        layout,
+        name,
+        {
+            "event": "synced",
+            "generation": seal.generation,
+            "before": before,
+            "lock_digest": seal.lock_digest,
+            "environment_digest": seal.environment_digest,
+            "time": build.now(),
+            **seal.origin,
+        },
+    )

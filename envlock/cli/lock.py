@@ -10,6 +10,7 @@ import click
 from envlock.cli import context, show
 from envlock.cli.main import report
 from envlock.declare.files import profile_names
+from envlock.layout import Layout
 from envlock.workflows import lock as workflow
 
 
@@ -89,7 +90,7 @@ def _as_dict(result: workflow.Locked) -> dict[str, object]:
     }
 
 
-def _check(layout: context.Layout, names: tuple[str, ...], *, as_json: bool) -> int:
+def _check(layout: Layout, names: tuple[str, ...], *, as_json: bool) -> int:
     states = [workflow.check_one(layout, name) for name in names]
     if as_json:
         click.echo(

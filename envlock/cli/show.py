@@ -11,7 +11,7 @@ from typing import Self
 
 import click
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 MARK = {"pass": ("ok", "green"), "warn": ("!", "yellow"), "fail": ("x", "red"), "skip": ("-", "bright_black")}
 
@@ -29,7 +29,8 @@ class Steps:
         self._live = sys.stderr.isatty() and not quiet
         self._quiet = quiet
         self._lock = threading.Lock()
-        self._tasks: dict[str, int] = {}
+        self._tasks: dict[str, TaskID] = {}
+        self._stages: dict[str, str] = {}
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("[bold]{task.fields[name]}[/]"),
@@ -55,13 +56,16 @@ class Steps:
             return
         with self._lock:
             if not self._live:
-                click.echo(f"{name}: {step}", err=True)
+                stage = step.partition(",")[0]  # a count after a comma changes often: one line a stage in a log file
+                if self._stages.get(name) != stage:
+                    self._stages[name] = stage
+                    click.echo(f"{name}: {step}", err=True)
                 return
             task = self._tasks.get(name)
             if task is None:
                 self._tasks[name] = self._progress.add_task(step, name=name, total=None)
             else:
-                self._progress.update(task, description=step)  # type: ignore[arg-type]
+                self._progress.update(task, description=step)
 
 
 @contextmanager

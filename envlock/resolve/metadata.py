@@ -18,13 +18,16 @@ from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from envlock import __version__, system
 from envlock.errors import IndexFault
 from envlock.resolve.answer import File
 from envlock.resolve.indexes import credentials
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _TIMEOUT = 60.0  # seconds without a byte
 _PARALLEL = 16
@@ -82,16 +85,20 @@ class _Remote(io.RawIOBase):
     def tell(self) -> int:
         return self._at
 
-    def read(self, size: int = -1) -> bytes:
-        end = self._size if size < 0 else min(self._at + size, self._size)
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        end = min(self._at + len(view), self._size)
         if end <= self._at:
-            return b""
+            return 0
         with self._fetcher.open(self._url, {"Range": f"bytes={self._at}-{end - 1}"}) as answer:
+            if answer.status != 206:  # type: ignore[attr-defined]
+                raise OSError("the server does not serve ranges")
             data = answer.read()
         if len(data) != end - self._at:
             raise OSError("the server does not serve ranges")
+        view[: len(data)] = data
         self._at = end
-        return data
+        return len(data)
 
 
 def metadata_of(fetcher: Fetcher, file: File) -> str:

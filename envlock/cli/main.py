@@ -16,6 +16,7 @@ from envlock.errors import EnvlockError
 # command -> module of envlock.cli that defines it under the same name (dashes become underscores).
 # Loaded when called: `envlock status` pays for status alone.
 COMMANDS: dict[str, str] = {
+    "container": "container",
     "lock": "lock",
     "sync": "sync",
 }

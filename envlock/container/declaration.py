@@ -56,8 +56,8 @@ class Limits:
     """Bytes."""
     shm: int | None = None
     """Bytes of /dev/shm; None: the engine's own (half of the memory)."""
-    memlock: Literal["unlimited"] | int | None = "unlimited"
-    """Bytes a process may lock in memory; pinned transfers and RDMA need it unlimited."""
+    memlock: Literal["unlimited"] | int | None = None
+    """Bytes a process may lock in memory; with GPUs unlimited unless said otherwise: pinned transfers, RDMA."""
     disk: int = 8
     """GiB of the root file system, where the engine makes a volume (Proxmox)."""
 

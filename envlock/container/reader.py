@@ -275,11 +275,9 @@ def _mounts(top: _Table) -> tuple[Mount, ...]:
 
 
 def _limits(top: _Table) -> Limits:
-    table = top.table("limits")
-    if table is None:
-        return Limits()
-    memlock: Any = table.data.get("memlock", "unlimited")
-    if memlock == "unlimited":
+    table = top.table("limits") or _Table({}, "limits", top.faults, top.lines)
+    memlock: Any = table.data.get("memlock", "unlimited" if "gpu" in top.data else None)
+    if memlock in ("unlimited", None):
         table.asked.add("memlock")
     else:
         memlock = table.size("memlock")

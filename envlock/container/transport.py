@@ -156,12 +156,12 @@ class Transport:
         done = self.run(("cat", path))
         return done.stdout if done.returncode == 0 else None
 
-    def push(self, folder: Path, target: str) -> bool:
+    def push(self, folder: Path, target: str, *, digest: str | None = None) -> bool:
         """Bring a tree there as a stream with its modes, switched to in one rename; tell whether it had to be sent.
 
-        `target` becomes a link to the tree, which carries its own digest in its name. Raises TransportError.
+        `target` becomes a link to the tree, which carries its digest in its name. Raises TransportError.
         """
-        name = f".{target.rpartition('/')[2]}.{tree_digest(folder)}"
+        name = f".{target.rpartition('/')[2]}.{digest or tree_digest(folder)}"
         if self.run(("readlink", target)).stdout.strip() == name:
             return False
         sink = words(Command(argv=("sh", "-c", _UNPACK, "sh", target, name)))

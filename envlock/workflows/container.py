@@ -1,0 +1,206 @@
+"""Make, start, stop and remove declared containers: observe, plan, carry out one step, observe again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import uv
+
+from envlock import system
+from envlock.container.bundle import bundle, tool_digest
+from envlock.container.declaration import PLACE_FILE, TOOL, Container, Mount
+from envlock.container.engine import Engine
+from envlock.container.engine_lxc import Lxc
+from envlock.container.engine_proxmox import Proxmox
+from envlock.container.facts import GuestFacts, HostFacts
+from envlock.container.files import load_container
+from envlock.container.inside import COMMAND, INSTALL_PACKAGES, command_text, driver_packages, place_text
+from envlock.container.observe import host_facts, inside_facts, reach
+from envlock.container.plan import Plan, Step, plan
+from envlock.container.transport import Transport, ssh
+from envlock.errors import ContainerError, TransportError, UsageError
+from envlock.layout import Layout
+
+OnStep = Callable[[Step], None]
+
+
+def cache_folder() -> Path:
+    """Return the folder of what can be made again: root file systems and envlock's own bundles."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envlock"
+
+
+def open_container(layout: Layout, name: str) -> Engine:
+    """Return the engine of a declared container, nothing touched yet. Raises UsageError, ContainerFileError."""
+    declared = load_container(layout, name)
+    container = replace(declared, mounts=tuple(_with_source(mount, declared, layout) for mount in declared.mounts))
+    host = Transport(() if container.host is None else (ssh(container.host),))
+    if container.engine == "proxmox":
+        return Proxmox(container, host)
+    return Lxc(container, host, mirror=os.environ.get(f"ENVLOCK_MIRROR_{container.distribution.upper()}"))
+
+
+def _with_source(mount: Mount, container: Container, layout: Layout) -> Mount:
+    """Fill in the folder on this machine that a mount without a source means."""
+    if mount.source is not None:
+        return mount
+    if container.host is not None:
+        raise UsageError(
+            f"the {mount.use} of this machine cannot be mounted on {container.host}",
+            where=f"container/{container.name}.toml",
+            hint="give the mount a source on that host, or leave it out: envlock pushes what is needed",
+        )
+    if mount.use == "project":
+        return replace(mount, source=str(layout.project.resolve()))
+    done = system.run((uv.find_uv_bin(), "cache", "dir", "--no-config"))
+    folder = Path(done.stdout.strip())
+    folder.mkdir(parents=True, exist_ok=True)
+    return replace(mount, source=str(folder))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """A container as found now: both sides, the plan that follows, and why a host was not reached."""
+
+    host: HostFacts
+    guest: GuestFacts
+    plan: Plan
+    error: TransportError | None = None
+
+
+def look(engine: Engine) -> Seen:
+    """Observe host and container and plan; an unreachable host is told in `error` and leaves the facts empty."""
+    container = engine.container
+    host, error = reach(engine.host, container)
+    guest = GuestFacts()
+    if host.reached and not set(host.missing_programs) & {"lxc-start", "pct"}:
+        guest = engine.guest()
+        if guest.state == "running":
+            guest = replace(guest, inside=inside_facts(engine.inside, container, host))
+    return Seen(host=host, guest=guest, plan=plan(container, host, guest, tool_digest()), error=error)
+
+
+def create(engine: Engine, on_step: OnStep) -> Seen:
+    """Bring the container to what is declared, step by step, from wherever it stands. Returns what is there then.
+
+    Raises ContainerError or TransportError; what was done stays done, and the next call goes on.
+    """
+    done: list[Step] = []
+    while True:
+        seen = look(engine)
+        if seen.error is not None:
+            raise seen.error
+        _refuse(engine, seen)
+        if not seen.plan.steps:
+            return seen
+        step = seen.plan.steps[0]
+        if done and step == done[-1]:
+            raise ContainerError(
+                f"{step.text}: done, and yet it is still to do",
+                where=engine.container.name,
+                details=step.details,
+                hint=f"envlock container doctor {engine.container.name}",
+            )
+        on_step(step)
+        _carry_out(engine, step, seen.host)
+        done.append(step)
+
+
+def _refuse(engine: Engine, seen: Seen) -> None:
+    if seen.plan.problems:
+        raise ContainerError(
+            f"{engine.container.name} cannot be made",
+            where=f"container/{engine.container.name}.toml",
+            details=seen.plan.problems,
+            hint=f"envlock container plan {engine.container.name}",
+        )
+
+
+def _carry_out(engine: Engine, step: Step, host: HostFacts) -> None:
+    container = engine.container
+    match step.id:
+        case "base":
+            engine.make_base(host)
+        case "rootfs":
+            engine.make_rootfs(host)
+        case "config":
+            engine.write_config(host)
+        case "start":
+            engine.start()
+        case "packages":
+            _install(engine, container.packages)
+        case "driver":
+            if container.gpus is not None and container.gpus.driver == "packages" and host.driver is not None:
+                _install(engine, driver_packages(container.distribution, host.driver))
+            engine.inside.need(("ldconfig",), what="linking the driver's libraries")
+        case "envlock":
+            push_tool(engine, host)
+        case "place":
+            engine.inside.write(COMMAND, command_text(container), mode="755")
+            engine.inside.write(PLACE_FILE, place_text(container))
+
+
+def _install(engine: Engine, packages: tuple[str, ...]) -> None:
+    engine.inside.need(("sh", "-c", INSTALL_PACKAGES, "sh", *packages), what="installing packages", timeout=1800)
+
+
+def push_tool(engine: Engine, host: HostFacts) -> None:
+    """Bring this envlock inside. Raises ContainerError when the container has no Python that fits."""
+    seen = inside_facts(engine.inside, engine.container, host)
+    if seen.python is None:
+        raise ContainerError(
+            "the container has no python3",
+            where=str(engine.inside),
+            hint=f'packages = ["python3"] in container/{engine.container.name}.toml',
+        )
+    tree = bundle(cache_folder(), seen.python, host.machine)
+    engine.inside.push(tree, TOOL, digest=tool_digest())
+
+
+def start(engine: Engine) -> bool:
+    """Start the container, its configuration brought up to date first (device numbers move); False: it runs already.
+
+    Raises ContainerError when it was not created, or may not start as things are.
+    """
+    host = host_facts(engine.host, engine.container)
+    guest = engine.guest()
+    if guest.state == "absent":
+        raise ContainerError(
+            f"{engine.container.name} does not exist", hint=f"envlock container create {engine.container.name}"
+        )
+    if guest.state == "running":
+        return False
+    now = plan(engine.container, host, guest, tool_digest())
+    if guest.ours:
+        _refuse(engine, Seen(host=host, guest=guest, plan=now))
+        if any(step.id == "config" for step in now.steps):
+            engine.write_config(host)
+    engine.start()
+    return True
+
+
+def stop(engine: Engine) -> bool:
+    """Stop the container; False: it did not run."""
+    if engine.guest().state != "running":
+        return False
+    engine.stop()
+    return True
+
+
+def destroy(engine: Engine) -> bool:
+    """Remove a container that envlock made; False: there is none. Raises ContainerError for anybody else's."""
+    guest = engine.guest()
+    if guest.state == "absent" and not guest.ours:
+        return False
+    if not guest.ours:
+        raise ContainerError(
+            f"{engine.container.guest} was not made by envlock and stays",
+            where=str(engine.host),
+            hint="remove it by the means it was made with",
+        )
+    if guest.state == "running":
+        engine.stop()
+    engine.destroy()
+    return True

@@ -73,15 +73,17 @@ def build_request(
         document.append(
             "\n[tool.uv.sources]\n" + "".join(toml_text.pair(name, source) for name, source in sources.items())
         )
+    options = list(_options(profile))
+    if PYPI in urls:
+        options += ["--default-index", urls[PYPI]]
     for index in profile.indexes:
-        table: dict[str, object] = {"name": index.name, "url": urls[index.name]}
         if index.name == PYPI:
-            table["default"] = True
-        elif index.only or (profile.torch is not None and profile.torch.index == index.name):
-            table["explicit"] = True
-        document.append("\n[[tool.uv.index]]\n" + "".join(toml_text.pair(key, item) for key, item in table.items()))
-    if PYPI in urls and profile.index(PYPI) is None:
-        document.append(f'\n[[tool.uv.index]]\nname = "{PYPI}"\nurl = {toml_text.string(urls[PYPI])}\ndefault = true\n')
+            continue
+        if index.only or index.name in names.values():
+            table = {"name": index.name, "url": urls[index.name], "explicit": True}
+            document.append("\n[[tool.uv.index]]\n" + "".join(toml_text.pair(key, item) for key, item in table.items()))
+        else:
+            options += ["--index", f"{index.name}={urls[index.name]}"]
     files = {
         "pyproject.toml": "".join(document),
         "constraints.txt": _lines(profile.constraints),
@@ -89,7 +91,7 @@ def build_request(
         "excludes.txt": _lines(profile.exclude),
         "pins.txt": _lines(f"{name}=={version}" for name, version in sorted(pins.items())),
     }
-    return Request(files=files, options=_options(profile))
+    return Request(files=files, options=tuple(options))
 
 
 def _options(profile: Profile) -> tuple[str, ...]:

@@ -13,6 +13,9 @@ import click
 from envlock import __version__
 from envlock.errors import EnvlockError
 
+WORDS = "envlock.words"
+"""Key of the context's meta under which the words of the command line are kept."""
+
 # command -> module of envlock.cli that defines it under the same name (dashes become underscores).
 # Loaded when called: `envlock status` pays for status alone.
 COMMANDS: dict[str, str] = {
@@ -24,6 +27,10 @@ COMMANDS: dict[str, str] = {
 
 class Envlock(click.Group):
     """A group whose commands are imported when they are called, and whose errors are worded once."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = list(args)  # `--in` hands them on to the envlock of another place
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)

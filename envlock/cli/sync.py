@@ -9,11 +9,13 @@ import click
 
 from envlock.cli import context, show
 from envlock.cli.main import report
+from envlock.cli.place import in_place
 from envlock.environment.installation import size
 from envlock.workflows import sync as workflow
 
 
 @click.command()
+@in_place
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=context.complete_profiles)
 @click.option("--offline", is_flag=True, help="Install from the cache alone.")
 @click.option("--rebuild", is_flag=True, help="Build a new generation even if the current one is right.")

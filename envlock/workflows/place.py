@@ -1,0 +1,113 @@
+"""`--in NAME`: the same command, in a container. What it needs is pushed first, then envlock runs there."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from envlock.container.bundle import bundle, tool_digest
+from envlock.container.declaration import TOOL, Container
+from envlock.container.engine import Engine
+from envlock.container.inside import TOOL_COMMAND, environment
+from envlock.errors import ContainerError, TransportError, UsageError
+from envlock.layout import Layout
+from envlock.workflows.container import cache_folder, open_container
+
+HERE = "here"
+"""`--in here`: not in the container that the profile names."""
+_WITH_VALUE = ("-C", "--project")
+# $1 tool, $2 project: what is there now.
+_LOOK = (
+    'readlink "$1" || echo; readlink "$2" || echo; uname -m; '
+    "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])' || echo"
+)
+
+
+def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Take `--in NAME` (and -C, which is of this machine) out of a command line; nothing after `--` is touched.
+
+    Raises UsageError when the name is missing.
+    """
+    place: str | None = None
+    kept: list[str] = []
+    rest = iter(words)  # -C belongs to envlock itself only before the command's name
+    for word in rest:
+        if word == "--":
+            return place, [*kept, word, *rest]
+        if word == "--in" or (word in _WITH_VALUE and not kept):
+            value = next(rest, None)
+            if value is None or value == "--":
+                raise UsageError(f"{word} needs a value", hint="envlock run PROFILE --in NAME -- ...")
+            place = value if word == "--in" else place
+        elif word.startswith("--in="):
+            place = word.removeprefix("--in=")
+        elif kept or not word.startswith("--project="):
+            kept.append(word)
+    return place, kept
+
+
+def inside_of() -> str | None:
+    """Return the name of the container this envlock runs in, or None."""
+    return os.environ.get("ENVLOCK_INSIDE") or None
+
+
+def forward(
+    layout: Layout, name: str, words: Sequence[str], environ: Mapping[str, str], *, pass_: Sequence[str] = ()
+) -> int:
+    """Run `envlock WORDS` in the declared container `name` and return its exit status.
+
+    Profiles, locks and envlock itself are brought there first, when they are not there yet. Of `environ` only the
+    names matching `pass_` and the overrides of indexes go along, in a file that no process table shows. Raises
+    TransportError naming the hop that failed.
+    """
+    engine = open_container(layout, name)
+    _bring(layout, engine)
+    container = engine.container
+    secret = {
+        key: value
+        for key, value in environ.items()
+        if key.startswith("ENVLOCK_INDEX_") or any(fnmatch.fnmatchcase(key, pattern) for pattern in pass_)
+    }
+    shown = {key: environ[key] for key in ("NO_COLOR", "COLUMNS", "ENVLOCK_DEBUG") if key in environ}
+    return engine.inside.call(
+        (TOOL_COMMAND, *words),
+        cwd=_folder(layout, container),
+        env={**environment(container), **shown},
+        secret=secret,
+    )
+
+
+def _folder(layout: Layout, container: Container) -> str:
+    """Return where the command starts: the caller's own folder where the project is mounted, else /root."""
+    mount = container.mount("project")
+    here = Path.cwd()
+    project = layout.project.resolve()
+    if mount is None or not here.is_relative_to(project):
+        return "/root" if mount is None else mount.target
+    return str(Path(mount.target) / here.relative_to(project))
+
+
+def _bring(layout: Layout, engine: Engine) -> None:
+    container = engine.container
+    looked = engine.inside.run(("sh", "-c", _LOOK, "sh", TOOL, container.paths.project), timeout=60)
+    if looked.returncode != 0:
+        raise TransportError("looking inside failed", where=str(engine.inside), details=looked.stderr.splitlines())
+    tool, _, machine, python = looked.stdout.split("\n")[:4]
+    if tool != f".envlock.{tool_digest()}":
+        if not python:
+            raise ContainerError(
+                f"{container.name} has no python3",
+                where=str(engine.inside),
+                hint=f'packages = ["python3"] in container/{container.name}.toml, then envlock container create',
+            )
+        engine.inside.push(bundle(cache_folder(), python, machine), TOOL, digest=tool_digest())
+    if container.mount("project") is None:
+        with tempfile.TemporaryDirectory(prefix="envlock-project-") as staging:
+            for folder in (layout.profiles, layout.locks, layout.containers):
+                if folder.is_dir():
+                    shutil.copytree(folder, Path(staging) / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+            engine.inside.push(Path(staging), container.paths.project)

@@ -109,13 +109,21 @@ def _digest(root: str, entries: Iterable[Entry]) -> str:
 
 
 def _script_digest(root: str, entry: Entry) -> str:
-    """Return a console script's digest without the prefix in its first lines; an interpreter link counts as itself."""
+    """Return a console script's digest without the lines that name its interpreter; an interpreter link counts as such.
+
+    Installers write a plain `#!` line, or where the path is too long for one a three-line `exec` through /bin/sh.
+    """
     if entry.sha256.startswith("-> "):
         return "interpreter" if entry.path.startswith("bin/python") else entry.sha256
-    if entry.path.rpartition("/")[2].startswith("activate"):
+    if entry.path.rpartition("/")[2].startswith(("activate", "deactivate", "pydoc")):
         return "activation"
     with open(f"{root}/{entry.path}", "rb") as file:
-        head = file.read(4096)
-        if root.encode() not in head:
+        if file.read(2) != b"#!":
             return entry.sha256
-        return hashlib.sha256(head.replace(root.encode(), b"@PREFIX@") + file.read()).hexdigest()
+        lines = file.read().split(b"\n")
+    body = [line for number, line in enumerate(lines) if number > 2 or not _names_interpreter(line, number, root)]
+    return hashlib.sha256(b"\n".join(body)).hexdigest()
+
+
+def _names_interpreter(line: bytes, number: int, root: str) -> bool:
+    return number == 0 or root.encode() in line or line.strip() == b"' '''"

@@ -16,11 +16,13 @@ from envlock.errors import EnvlockError
 WORDS = "envlock.words"
 """Key of the context's meta under which the words of the command line are kept."""
 
-# command -> module of envlock.cli that defines it under the same name (dashes become underscores).
+# command -> module of envlock.cli that defines it under the same name (dashes become underscores), or module:name.
 # Loaded when called: `envlock status` pays for status alone.
 COMMANDS: dict[str, str] = {
     "container": "container",
+    "list": "status:list_",
     "lock": "lock",
+    "status": "status",
     "sync": "sync",
 }
 
@@ -38,8 +40,9 @@ class Envlock(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"envlock.cli.{COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        place, _, attribute = COMMANDS[cmd_name].partition(":")
+        module = importlib.import_module(f"envlock.cli.{place}")
+        command: click.Command = getattr(module, attribute or cmd_name.replace("-", "_"))
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

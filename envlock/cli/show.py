@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -75,7 +75,7 @@ def steps(*, quiet: bool = False) -> Iterator[Steps]:
         yield shown
 
 
-def columns(rows: list[tuple[str, ...]], heads: tuple[str, ...], colours: Mapping[str, str] | None = None) -> str:
+def columns(rows: Sequence[tuple[str, ...]], heads: tuple[str, ...], colours: Mapping[str, str] | None = None) -> str:
     """Return rows as an aligned table without lines; a cell that is a key of `colours` gets that colour."""
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
     shown = [

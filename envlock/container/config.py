@@ -85,8 +85,9 @@ def _lxc_limits(container: Container, host: HostFacts) -> list[str]:
             lines.append(f"lxc.cgroup.memory.limit_in_bytes = {limits.memory}")
     if limits.memlock is not None:
         lines.append(f"lxc.prlimit.memlock = {limits.memlock}")
-    if limits.shm is not None:
-        lines.append(f"lxc.mount.entry = tmpfs dev/shm tmpfs rw,nosuid,nodev,create=dir,size={limits.shm} 0 0")
+    # LXC makes no /dev/shm of its own, and without one not even multiprocessing can make a lock
+    size = "" if limits.shm is None else f",size={limits.shm}"
+    lines.append(f"lxc.mount.entry = tmpfs dev/shm tmpfs rw,nosuid,nodev,mode=1777,create=dir{size} 0 0")
     return lines
 
 

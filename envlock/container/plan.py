@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from envlock.container.config import lxc_config, pct_config, pct_create, selection
+from envlock.container.config import digest, lxc_config, pct_config, pct_create, selection
 from envlock.container.declaration import PLACE_FILE, TOOL, Container
 from envlock.container.facts import GuestFacts, HostFacts
 from envlock.container.inside import place_text
@@ -143,7 +143,8 @@ def _notes(container: Container, host: HostFacts, guest: GuestFacts, change: tup
     notes = []
     if not host.reached:
         notes.append("the host was not reached: device numbers and driver libraries are left out, nothing is compared")
-    if guest.state == "running" and change:
+    older = guest.started_with is not None and guest.started_with != digest(guest.config)
+    if guest.state == "running" and (change or older):
         notes.append(
             f"it runs under the earlier configuration until `envlock container stop {container.name}` and start"
         )

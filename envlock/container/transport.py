@@ -17,6 +17,7 @@ from envlock import system
 from envlock.container.hops import Command, Hop, LxcAttach, Ssh, across, exports, words
 from envlock.errors import TransportError
 
+_TIMED_OUT = 124  # what timeout(1) exits with
 CONNECT_SECONDS = 15
 """How long a hop may take to answer at all."""
 _SIGNAL = (
@@ -60,17 +61,23 @@ class Transport:
 
         Raises TransportError when a hop failed (not when the command did) or nothing ended within `timeout` seconds.
         """
-        command = Command(argv=tuple(argv), cwd=cwd, env={**self.env, **(env or {})})
+        # Ended over there: a killed ssh or lxc-attach leaves its far end running, and that holds our pipes open.
+        limit = () if timeout is None or not self.hops else ("timeout", "-k", "5", f"{timeout:g}")
+        command = Command(argv=(*limit, *argv), cwd=cwd, env={**self.env, **(env or {})})
+        patience = None if timeout is None else timeout + (CONNECT_SECONDS if limit else 0)
         try:
-            done = system.run(across(self.hops, words(command)), input_text=input_text, timeout=timeout)
+            done = system.run(across(self.hops, words(command)), input_text=input_text, timeout=patience)
         except system.TimedOut as error:
             self.check()
-            raise TransportError(
-                f"{argv[0]} did not end within {error.seconds:g} s", where=str(self), details=_tail(error.stderr)
-            ) from error
+            raise self._no_end(argv, timeout, error.stderr) from error
+        if limit and done.returncode == _TIMED_OUT:
+            raise self._no_end(argv, timeout, done.stderr)
         if done.returncode in (1, 255):
             self.check()
         return done
+
+    def _no_end(self, argv: Sequence[str], seconds: float | None, said: str) -> TransportError:
+        return TransportError(f"{argv[0]} did not end within {seconds:g} s", where=str(self), details=_tail(said))
 
     def need(
         self, argv: Sequence[str], *, what: str, input_text: str | None = None, timeout: float | None = 120

@@ -108,6 +108,8 @@ class Profile:
     env: Environ = Environ()
     platform: Platform = Platform()
     builds: Mapping[str, Build] = field(default_factory=dict)
+    overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Winner -> losers: packages that install the same files with other bytes, and whose bytes are wanted."""
     links: Links = "auto"
     """How files get from uv's cache into an environment; not part of the fingerprint."""
     container: str | None = None
@@ -144,6 +146,7 @@ def resolution_inputs(profile: Profile) -> dict[str, object]:
             }
             for name, build in sorted(profile.builds.items())
         },
+        "overlaps": {name: sorted(losers) for name, losers in sorted(profile.overlaps.items())},
     }
 
 
@@ -169,8 +172,27 @@ def launch_inputs(profile: Profile) -> dict[str, object]:
     }
 
 
+def lock_inputs(profile: Profile) -> dict[str, object]:
+    """Return what a lock keeps of its profile, as TOML can hold it (no nulls, no empty tables)."""
+    kept = _without_nothing({**resolution_inputs(profile), **launch_inputs(profile)})
+    assert isinstance(kept, dict)
+    return kept
+
+
+def _without_nothing(item: object) -> object:
+    if isinstance(item, Mapping):
+        children = {name: _without_nothing(child) for name, child in item.items()}
+        return {name: child for name, child in children.items() if child not in (None, {}, [], "")}
+    if isinstance(item, (list, tuple)):
+        return [_without_nothing(child) for child in item]
+    return item
+
+
 def fingerprint(profile: Profile) -> str:
-    """Return the sha256 (hex) of everything in the fully extended profile that a lock answers."""
-    inputs = {"name": profile.name, **resolution_inputs(profile), **launch_inputs(profile)}
+    """Return the sha256 (hex) of everything in the fully extended profile that a lock answers.
+
+    What is absent or empty does not count, so that a later envlock with one more key leaves old locks fresh.
+    """
+    inputs = {"name": profile.name, **lock_inputs(profile)}
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()

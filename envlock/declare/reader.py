@@ -35,7 +35,7 @@ from envlock.layout import is_profile_name
 
 KEYS = (
     "description", "extends", "python", "requirements", "constraints", "overrides", "exclude", "prerelease",
-    "exclude-newer", "torch", "index", "gpu", "kernels", "env", "platform", "build", "links", "container",
+    "exclude-newer", "torch", "index", "gpu", "kernels", "env", "platform", "build", "overlaps", "links", "container",
 )  # fmt: skip
 LINKS: tuple[Links, ...] = ("auto", "reflink", "hardlink", "copy")
 MACHINES: tuple[Literal["x86_64", "aarch64"], ...] = ("x86_64", "aarch64")
@@ -176,6 +176,7 @@ def _read(name: str, top: Table, *, extends: tuple[str, ...] = ()) -> Profile:
         env=_env(top),
         platform=_platform(top),
         builds=_builds(top),
+        overlaps=_overlaps(top),
         links=top.choice("links", LINKS) or "auto",
         container=_container(top),
     )
@@ -369,6 +370,18 @@ def _builds(top: Table) -> Mapping[str, Build]:
             requires=_requirements(table, "requires"), env=values, isolation=True if isolation is None else isolation
         )
         table.close(("requires", "env", "isolation"))
+    return found
+
+
+def _overlaps(top: Table) -> Mapping[str, tuple[str, ...]]:
+    table = top.table("overlaps")
+    if table is None:
+        return {}
+    found: dict[str, tuple[str, ...]] = {}
+    for winner in table.data:
+        if not _NAME.fullmatch(winner):
+            table.fault(winner, "is no name of a package", found=winner)
+        found[str(canonicalize_name(winner))] = _names(table, winner)
     return found
 
 

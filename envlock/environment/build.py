@@ -73,7 +73,7 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
     found = tuple(distributions(site))
     say("checking every file against its wheel")
     memory = DigestMemory(layout.cache)
-    stock = take_stock(prefix, site, found, memory)
+    stock = take_stock(prefix, site, found, memory, plan.profile.overlaps)
     if stock.damage:
         found, stock = _mend(prefix, plan, stock.damage, how=how, project=layout.project, memory=memory, say=say)
     memory.save()
@@ -97,18 +97,22 @@ def now() -> str:
 
 def _install(prefix: Path, plan: Plan, *, how: str, project: Path, say: Say, names: Sequence[str] = ()) -> None:
     packages = [p for p in plan.lock.packages if not names or p.name in names]
-    install_lock(
-        prefix,
-        plan.lock,
-        packages,
-        plan.urls,
-        project_root=project,
-        links=links.uv_mode(how),
-        offline=plan.offline,
-        environ=plan.environ,
-        fresh=names,
-        on_step=say,
-    )
+    # uv installs side by side, so of two packages with one file either may win: winners go in last, by themselves
+    winners = [p for p in packages if p.name in plan.profile.overlaps]
+    for some in ([p for p in packages if p not in winners], winners):
+        if some:
+            install_lock(
+                prefix,
+                plan.lock,
+                some,
+                plan.urls,
+                project_root=project,
+                links=links.uv_mode(how),
+                offline=plan.offline,
+                environ=plan.environ,
+                fresh=names,
+                on_step=say,
+            )
 
 
 def _sources(lock: Lock, installed: Sequence[Distribution]) -> dict[str, list[str]]:
@@ -144,7 +148,7 @@ def _mend(
             "two packages install one file with different bytes; the last one would win",
             where=overlaps[0].path,
             found=f"{overlaps[0].package}: {overlaps[0].detail}",
-            hint="`exclude` one of the two in the profile, then lock again",
+            hint='`exclude` one of them, or say whose bytes are wanted: [overlaps] WINNER = ["LOSER"]; then lock again',
             details=[f"{item.path}: {item.package}, {item.detail}" for item in overlaps[:8]],
         )
     names = sorted({item.package for item in damage if item.package})
@@ -155,7 +159,7 @@ def _mend(
     _install(prefix, plan, how=how, project=project, say=say, names=names)
     site = site_packages(prefix)
     found = tuple(distributions(site))
-    stock = take_stock(prefix, site, found, memory)
+    stock = take_stock(prefix, site, found, memory, plan.profile.overlaps)
     if stock.damage:
         raise _still_damaged(stock.damage, "the index may serve a broken wheel: compare its RECORD with its files")
     return found, stock

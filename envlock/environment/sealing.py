@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +44,18 @@ class Stock:
         return sum(entry.size for entry in self.entries)
 
 
-def take_stock(prefix: Path, site: Path, installed: Iterable[Distribution], memory: DigestMemory) -> Stock:
-    """Hash and judge every file of a prefix (remembered digests count for files whose identity is unchanged)."""
+def take_stock(
+    prefix: Path,
+    site: Path,
+    installed: Iterable[Distribution],
+    memory: DigestMemory,
+    overlaps: Mapping[str, tuple[str, ...]],
+) -> Stock:
+    """Hash and judge every file of a prefix (remembered digests count for files whose identity is unchanged).
+
+    A file that two packages claim with different bytes is damage, unless `overlaps` (winner -> losers) says whose bytes
+    are wanted; then it must hold those.
+    """
     root = os.fspath(prefix)
     site_below = os.path.relpath(site, prefix)
     owners: dict[str, str] = {}
@@ -56,9 +66,11 @@ def take_stock(prefix: Path, site: Path, installed: Iterable[Distribution], memo
             path = _below(site_below, record.path)
             before = recorded.get(path)
             if before and record.sha256 and before != record.sha256:
-                damage.append(
-                    Damage(package=distribution.name, path=path, detail=f"also claimed by {owners[path]}, other bytes")
-                )
+                if distribution.name in overlaps.get(owners[path], ()):
+                    continue
+                if owners[path] not in overlaps.get(distribution.name, ()):
+                    detail = f"also claimed by {owners[path]}, other bytes"
+                    damage.append(Damage(package=distribution.name, path=path, detail=detail))
             owners[path] = distribution.name
             if record.sha256:
                 recorded[path] = record.sha256

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from envlock.declare.profile import Profile, fingerprint, launch_inputs, resolution_inputs
+from envlock.declare.profile import Profile, fingerprint, lock_inputs
 from envlock.lock.document import Lock
 
 
@@ -27,22 +27,6 @@ class Changed:
 
 def _word(item: object) -> str:
     return "nothing" if item in (None, [], {}, "") else repr(item)
-
-
-def lock_inputs(profile: Profile) -> dict[str, object]:
-    """Return what a lock keeps of its profile, as TOML can hold it (no nulls, no empty tables)."""
-    kept = _without_nothing({**resolution_inputs(profile), **launch_inputs(profile)})
-    assert isinstance(kept, dict)
-    return kept
-
-
-def _without_nothing(item: object) -> object:
-    if isinstance(item, Mapping):
-        children = {name: _without_nothing(child) for name, child in item.items()}
-        return {name: child for name, child in children.items() if child not in (None, {}, [], "")}
-    if isinstance(item, (list, tuple)):
-        return [_without_nothing(child) for child in item]
-    return item
 
 
 def is_fresh(profile: Profile, lock: Lock) -> bool:

@@ -11,12 +11,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from envlock.declare.profile import PYPI, Profile, fingerprint
+from envlock.declare.profile import PYPI, Profile, fingerprint, lock_inputs
 from envlock.errors import IndexFault, ResolutionError
 from envlock.lock.coherence import torch_cuda
 from envlock.lock.cuda import driver_floor
 from envlock.lock.document import Artifact, Lock, Package, TorchBuild
-from envlock.lock.freshness import lock_inputs
 from envlock.resolve import uv
 from envlock.resolve.answer import File, Offered, Pinned, read_offers, read_pins
 from envlock.resolve.edges import license_of, requirement_edges

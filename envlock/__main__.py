@@ -7,6 +7,10 @@ import sys
 
 def main() -> None:
     """Run the command line."""
+    from envlock.launch import fast
+
+    fast.run(sys.argv[1:])
+
     from envlock.cli.main import cli  # late: the launch path must not pay for click
 
     sys.exit(cli())

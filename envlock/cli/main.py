@@ -20,8 +20,11 @@ WORDS = "envlock.words"
 # Loaded when called: `envlock status` pays for status alone.
 COMMANDS: dict[str, str] = {
     "container": "container",
+    "gpus": "gpus",
+    "launches": "launches",
     "list": "status:list_",
     "lock": "lock",
+    "run": "run",
     "status": "status",
     "sync": "sync",
 }

@@ -12,6 +12,7 @@ from envlock.launch import names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
 # torch 2.9.1 ignores PYTORCH_ALLOC_CONF for CUDA (pytorch/pytorch#183387; the same was seen on 2.11); from 2.8 to 2.11
 # the old name works and warns that it is deprecated. The new name is trusted from 2.12 on.
@@ -101,6 +102,20 @@ def plan(
         "ENVLOCK_VERDICT": (literal(verdict), "told to the guard"),
     }
     return Plan(prefix, passed, tuple((name, value, why) for name, (value, why) in chosen.items()))
+
+
+def plan_of(facts: Mapping[str, Any]) -> Plan:
+    """Return what a launch under a ticket's facts does to any environment."""
+    return plan(
+        facts["env"],
+        profile=facts["profile"],
+        generation=facts["generation"],
+        prefix=facts["prefix"],
+        torch=facts["torch"],
+        digest=facts["digest"],
+        cache_root=facts["cache_root"],
+        verdict="pass",
+    )
 
 
 def apply(

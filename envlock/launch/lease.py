@@ -41,9 +41,12 @@ def holders(prefix: str | os.PathLike[str]) -> list[int]:
 def _has_open(folder: str, path: str, target: os.stat_result) -> bool:
     try:
         for name in os.listdir(folder):
-            if os.readlink(f"{folder}/{name}") == path:
+            link = os.readlink(f"{folder}/{name}")
+            if link == path:
                 return True
-            status = os.stat(f"{folder}/{name}")
+            if not link.endswith(f"/{FILE}"):
+                continue
+            status = os.stat(f"{folder}/{name}")  # the same store under another path: a bind mount
             if (status.st_dev, status.st_ino) == (target.st_dev, target.st_ino):
                 return True
     except OSError:

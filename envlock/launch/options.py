@@ -18,6 +18,7 @@ TABLE: tuple[tuple[str, str | None, bool, str], ...] = (
     ("--profile-env", "KEY=VALUE", True, "Set a variable for this launch; wins over the profile. Repeatable."),
     ("--cwd", "DIR", False, "Run the command in this folder."),
     ("--log", "FILE", False, "Append one JSON line about this launch. Also: ENVLOCK_LOG=FILE."),
+    ("--in", "NAME", False, "Run in this container (`here`: not in the one the profile names)."),
     ("--explain-env", None, False, "Tell on stderr what became of each variable, and why."),
     ("--dry-run", None, False, "Verify, then print the exact command and environment instead of running."),
     ("--json", None, False, "With --dry-run: print them as JSON."),

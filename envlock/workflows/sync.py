@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from envlock.declare.profile import Profile
 from envlock.environment import build, interpreter, store
 from envlock.environment.seal import Seal
 from envlock.errors import EnvlockError, LockStale, StoreError
+from envlock.launch import shim, stamp, ticket
 from envlock.layout import Layout
 from envlock.lock.document import Lock
 from envlock.lock.files import load_lock
@@ -173,19 +175,21 @@ def _plan(
         environ=environ,
         offline=options.offline,
         origin=origin(layout.project),
+        seal_files=[lambda prefix, _stock: {stamp.FILE: stamp.make(prefix)}],
     )
 
 
 def origin(project: Path) -> dict[str, str]:
     """Return who builds from what: user, host, and the project's commit read from its .git files (no git is run)."""
-    found = {"user": _user(), "host": socket.gethostname()}
+    found = {"user": user(), "host": socket.gethostname()}
     commit = head_commit(project)
     if commit:
         found["commit"] = commit
     return found
 
 
-def _user() -> str:
+def user() -> str:
+    """Return the name of who runs this, or the number."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -216,10 +220,20 @@ def head_commit(project: Path) -> str:
     return ""
 
 
+def write_shim(layout: Layout, name: str) -> None:
+    """Write `.envlock/bin/NAME`, which launches through this very envlock."""
+    text = shim.text(name, project=str(layout.project), home=str(layout.home), interpreter=sys.executable)
+    path = layout.shim(name)
+    if not path.is_file() or path.read_text() != text:
+        system.write_atomically(path, text, mode=0o755)
+
+
 def _enter(layout: Layout, name: str, seal: Seal) -> None:
     """Make a sealed generation current and write it down."""
     before = store.current_generation(layout, name)
     store.point_current(layout, name, seal.generation)
+    ticket.forget(str(layout.environments(name)))
+    write_shim(layout, name)
     store.append_history(
         layout,
         name,

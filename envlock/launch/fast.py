@@ -1,0 +1,136 @@
+"""The fast path of `envlock run`: compare with the ticket of an earlier verification, compose, exec.
+
+Whatever does not match returns to the caller, and the whole verification runs. No decision is taken here that the slow
+path would take otherwise. Standard library only, and of that only what starts fast: no json, re, pathlib, typing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from envlock.launch import command, environ, lease, options, stamp, ticket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, NoReturn
+
+
+def run(words: Sequence[str]) -> None:
+    """Become the command that `words` (after the program's name) ask for, or return to let the slow path look at it."""
+    project, words = _project_option(words)
+    if not words or words[0] != "run":
+        return
+    if any(word in ("-h", "--help") for word in words) or os.environ.get("ENVLOCK_LOG"):
+        return
+    try:
+        request = options.parse(words[1:])
+    except options.BadWords:
+        return
+    if not request.plain:
+        return
+    found = locate(project, os.environ)
+    if found is None:
+        return
+    attempt(found[0], found[1], request, os.environ)
+
+
+def _project_option(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """Take `-C DIR` or `--project DIR` off the front; anything else in front is left for the slow path."""
+    if len(words) > 2 and words[0] in ("-C", "--project"):
+        return words[1], words[2:]
+    if words and words[0].startswith("--project="):
+        return words[0].partition("=")[2], words[1:]
+    return None, words
+
+
+def locate(project: str | None, variables: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the project's folder and its store, as `cli.context` finds them; None when there is no project."""
+    start = os.path.abspath(project or variables.get("ENVLOCK_PROJECT") or os.getcwd())
+    folder = start
+    while not os.path.isdir(f"{folder}/profiles"):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    home = variables.get("ENVLOCK_HOME")
+    return folder, os.path.abspath(home) if home else f"{folder}/.envlock"
+
+
+def attempt(project: str, home: str, request: options.Request, variables: Mapping[str, str]) -> None:
+    """Become the command when everything is as the ticket says; return otherwise."""
+    name = request.name
+    if "/" in name or name.startswith("."):
+        return
+    environments = f"{home}/envs/{name}"
+    kept = ticket.read(environments)
+    if kept is None:
+        return
+    facts, began = kept
+    no_gpu = request.has("--no-gpu") or variables.get("ENVLOCK_NO_GPU", "") not in ("", "0")
+    if not matches(facts, project=project, environments=environments, no_gpu=no_gpu):
+        return
+    prefix = f"{environments}/{facts['generation']}"
+    if not _unchanged(prefix, environments, began):
+        return
+    try:
+        composition = compose(facts, variables)
+        argv = command.resolve(
+            request.command, prefix=prefix, profile=name, path=composition.env["PATH"], shims=f"{home}/bin"
+        )
+        lease.take(prefix)
+    except (environ.UndefinedReference, command.Refusal, OSError):
+        return
+    become(argv, composition.env)
+
+
+def matches(facts: Mapping[str, Any], *, project: str, environments: str, no_gpu: bool) -> bool:
+    """Tell whether generation, lock, interpreter, and for a GPU launch the host, are those of the ticket."""
+    try:
+        if os.readlink(f"{environments}/current") != facts["generation"]:
+            return False
+    except OSError:
+        return False
+    if facts["prefix"] != f"{environments}/{facts['generation']}":
+        return False  # the store was moved
+    if ticket.identity(f"{project}/locks/{facts['profile']}.toml") != facts["lock"]:
+        return False
+    if ticket.identity(facts["base_python"]) != facts["interpreter"]:
+        return False
+    if no_gpu or not facts["gpu"]:
+        return True
+    return bool(facts["attested"]) and ticket.host_facts() == facts["attested"]
+
+
+def _unchanged(prefix: str, environments: str, began: float) -> bool:
+    """Compare the files with the stamp: the vital ones, or all when the last full scan is too old to stand."""
+    now = time.time()
+    due = not 0 <= now - began < ticket.WINDOW
+    try:
+        text = stamp.read(prefix) if due else stamp.read_vital(prefix)
+        if stamp.differing(prefix, text, full=due) is not None:
+            return False
+    except (OSError, ValueError):
+        return False
+    if due:
+        ticket.renew(environments, now)
+    return True
+
+
+def compose(
+    facts: Mapping[str, Any], variables: Mapping[str, str], extra: Mapping[str, str] | None = None
+) -> environ.Composition:
+    """Return the child's environment for a ticket's facts. Raises environ.UndefinedReference."""
+    return environ.apply(
+        environ.plan_of(facts), variables, foreign=command.foreign_folders(variables.get("PATH", "")), extra=extra
+    )
+
+
+def become(argv: list[str], env: Mapping[str, str]) -> NoReturn:
+    """Replace this process: pid, terminal and descriptors stay. Raises OSError when the kernel refuses."""
+    import _signal  # type: ignore[import-not-found] # `signal` itself builds enumerations, which takes a millisecond
+
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)  # Python ignores these two, and what is ignored stays so through exec
+    os.execve(argv[0], argv, dict(env))  # noqa: S606 - that is the point

@@ -7,10 +7,12 @@ import shlex
 
 import click
 
+from envlock.cli import show
 from envlock.cli.context import layout
 from envlock.container.plan import Step
 from envlock.container.transport import Transport
 from envlock.errors import ContainerError
+from envlock.verify.check import holds
 from envlock.workflows import container as work
 
 
@@ -136,6 +138,26 @@ def status(ctx: click.Context, name: str, *, as_json: bool) -> None:
             click.echo(f"  to do: {text}")
         if pending and not seen.plan.problems:
             click.echo(f"  {click.style('try', fg='cyan')}: envlock container create {name}")
+    ctx.exit(0 if good else 1)
+
+
+@container.command(epilog="Example: envlock container doctor ct200")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def doctor(ctx: click.Context, name: str, *, as_json: bool) -> None:
+    """Check a running container from both sides, and say which side to mend. Exits 1 when a check fails."""
+    where = layout(ctx)
+    checks = work.doctor(where, work.open_container(where, name))
+    good = holds(checks)
+    if as_json:
+        click.echo(json.dumps({"container": name, "ok": good, "checks": [check.as_dict() for check in checks]}))
+    else:
+        order = {"fail": 0, "warn": 1, "pass": 2, "skip": 3}
+        for check in sorted(checks, key=lambda check: order[check.status]):
+            click.echo(f"{show.mark(check.status)} {check.id.removeprefix('container.'):<22} {check.found}")
+            if check.remedy:
+                click.echo(f"     mend on the {check.where}: {check.remedy}")
     ctx.exit(0 if good else 1)
 
 

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import uv
 
 from envlock import system
 from envlock.container.bundle import bundle, tool_digest
 from envlock.container.declaration import PLACE_FILE, TOOL, Container, Mount
+from envlock.container.doctor import judge
 from envlock.container.engine import Engine
 from envlock.container.engine_lxc import Lxc
 from envlock.container.engine_proxmox import Proxmox
+from envlock.container.examine import examine
 from envlock.container.facts import GuestFacts, HostFacts
 from envlock.container.files import load_container
 from envlock.container.inside import COMMAND, INSTALL_PACKAGES, command_text, driver_packages, place_text
 from envlock.container.observe import host_facts, inside_facts, reach
 from envlock.container.plan import Plan, Step, plan
 from envlock.container.transport import Transport, ssh
-from envlock.errors import ContainerError, TransportError, UsageError
+from envlock.declare.files import load_profile, profile_names
+from envlock.declare.profile import PYPI, Profile
+from envlock.errors import ContainerError, Fault, FileError, TransportError, UsageError
 from envlock.layout import Layout
+from envlock.resolve.indexes import configuration_file, load_index_map
+from envlock.verify.check import Check
 
 OnStep = Callable[[Step], None]
 
@@ -39,7 +47,22 @@ def open_container(layout: Layout, name: str) -> Engine:
     host = Transport(() if container.host is None else (ssh(container.host),))
     if container.engine == "proxmox":
         return Proxmox(container, host)
-    return Lxc(container, host, mirror=os.environ.get(f"ENVLOCK_MIRROR_{container.distribution.upper()}"))
+    return Lxc(container, host, mirror=_mirror(container.distribution))
+
+
+def _mirror(distribution: str) -> str | None:
+    """Return the mirror the user has named: ENVLOCK_MIRROR_DEBIAN, or `[mirror] debian` of the configuration file."""
+    named = os.environ.get(f"ENVLOCK_MIRROR_{distribution.upper()}")
+    if named:
+        return named
+    path = configuration_file(os.environ)
+    try:
+        found = tomllib.loads(path.read_text()).get("mirror", {}).get(distribution)
+    except OSError:
+        return None
+    except (tomllib.TOMLDecodeError, AttributeError) as error:
+        raise FileError(str(path), [Fault("mirror", str(error))]) from error
+    return str(found) if found else None
 
 
 def _with_source(mount: Mount, container: Container, layout: Layout) -> Mount:
@@ -157,6 +180,42 @@ def push_tool(engine: Engine, host: HostFacts) -> None:
         )
     tree = bundle(cache_folder(), seen.python, host.machine)
     engine.inside.push(tree, TOOL, digest=tool_digest())
+
+
+def doctor(layout: Layout, engine: Engine) -> tuple[Check, ...]:
+    """Return the checks of a container from both sides. Raises ContainerError when it does not run."""
+    container = engine.container
+    seen = look(engine)
+    if seen.error is not None:
+        raise seen.error
+    if seen.guest.state != "running":
+        raise ContainerError(
+            f"{container.name} is {seen.guest.state}, and only one that runs can be asked",
+            details=seen.plan.problems,
+            hint=f"envlock container {'create' if seen.guest.state == 'absent' else 'start'} {container.name}",
+        )
+    pending = [step.text for step in seen.plan.steps]
+    declared = Check(
+        id="container.declared",
+        tier="host",
+        status="warn" if pending or seen.plan.notes else "pass",
+        expected="as declared",
+        found="; ".join((*pending, *seen.plan.notes)) or "as declared",
+        where="host",
+        remedy=f"envlock container create {container.name}" if pending or seen.plan.notes else "",
+    )
+    profiles = [load_profile(layout, name) for name in profile_names(layout)]
+    floors = [profile.platform.glibc for profile in profiles if profile.requirements or profile.torch]
+    floor = max(floors, key=lambda text: [int(part) for part in text.split(".")], default=None)
+    urls = {url for profile in profiles for url in index_urls(profile, os.environ).values()}
+    hosts = sorted({host for url in urls if (host := urlsplit(url).hostname)})
+    return (declared, *judge(container, seen.host, examine(engine.inside, container, hosts), floor))
+
+
+def index_urls(profile: Profile, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return logical name -> URL of a profile's indexes as this machine maps them."""
+    names = (PYPI, *(index.name for index in profile.indexes))
+    return load_index_map(names, environ).for_profile(profile)
 
 
 def start(engine: Engine) -> bool:

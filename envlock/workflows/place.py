@@ -13,9 +13,11 @@ from envlock.container.bundle import bundle, tool_digest
 from envlock.container.declaration import TOOL, Container
 from envlock.container.engine import Engine
 from envlock.container.inside import TOOL_COMMAND, environment
-from envlock.errors import ContainerError, TransportError, UsageError
+from envlock.declare.files import load_profile, profile_names
+from envlock.errors import ContainerError, ProfileError, TransportError, UsageError
 from envlock.layout import Layout
-from envlock.workflows.container import cache_folder, open_container
+from envlock.resolve.indexes import variable
+from envlock.workflows.container import cache_folder, index_urls, open_container
 
 HERE = "here"
 """`--in here`: not in the container that the profile names."""
@@ -61,17 +63,13 @@ def forward(
     """Run `envlock WORDS` in the declared container `name` and return its exit status.
 
     Profiles, locks and envlock itself are brought there first, when they are not there yet. Of `environ` only the
-    names matching `pass_` and the overrides of indexes go along, in a file that no process table shows. Raises
+    names matching `pass_`, proxies and the URLs of indexes go along, in a file that no process table shows. Raises
     TransportError naming the hop that failed.
     """
     engine = open_container(layout, name)
     _bring(layout, engine)
     container = engine.container
-    secret = {
-        key: value
-        for key, value in environ.items()
-        if key.startswith("ENVLOCK_INDEX_") or any(fnmatch.fnmatchcase(key, pattern) for pattern in pass_)
-    }
+    secret = _crossing(layout, environ, pass_)
     shown = {key: environ[key] for key in ("NO_COLOR", "COLUMNS", "ENVLOCK_DEBUG") if key in environ}
     return engine.inside.call(
         (TOOL_COMMAND, *words),
@@ -79,6 +77,19 @@ def forward(
         env={**environment(container), **shown},
         secret=secret,
     )
+
+
+def _crossing(layout: Layout, environ: Mapping[str, str], pass_: Sequence[str]) -> dict[str, str]:
+    """Return what goes along: URLs of the indexes as this machine maps them, proxies, and what is passed."""
+    patterns = (*pass_, "ENVLOCK_INDEX_*", "*_proxy", "*_PROXY")
+    crossing = {k: v for k, v in environ.items() if any(fnmatch.fnmatchcase(k, pattern) for pattern in patterns)}
+    for name in profile_names(layout):
+        try:
+            urls = index_urls(load_profile(layout, name), environ)
+        except ProfileError:
+            continue  # the command inside will say what is wrong with it, if it is asked for
+        crossing |= {variable(index): url for index, url in urls.items()}
+    return crossing
 
 
 def _folder(layout: Layout, container: Container) -> str:

@@ -57,6 +57,9 @@ def lxc_config(container: Container, host: HostFacts) -> tuple[str, ...]:
     ]
     if container.network == "none":
         lines.append("lxc.net.0.type = none")
+        if not container.privileged:  # sysfs belongs to a network: only its owner may mount it, so bind the host's
+            lines += ["lxc.mount.auto =", "lxc.mount.auto = cgroup:mixed proc:mixed"]
+            lines.append("lxc.mount.entry = /sys sys none rbind,ro 0 0")
     else:
         lines += ["lxc.net.0.type = veth", f"lxc.net.0.link = {container.network}", "lxc.net.0.flags = up"]
     if host.apparmor:

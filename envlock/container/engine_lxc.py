@@ -24,9 +24,11 @@ _LOOK = (
     'printf "\\036"; [ -d "$2/$1/rootfs" ] && echo yes; printf "\\036"; cat "$2/$1/config" 2>/dev/null; '
     'printf "\\036"; cat "$2/$1/started" 2>/dev/null; printf "\\036"; [ -f "$3" ] && echo yes; :'
 )
+# What a killed create has started goes on by itself: the kernel's lock makes the next one wait for it and find it done.
 # $1 archive, $2 release, $3 mirror or "", $4 packages with commas, $5 architecture. Made beside, renamed when whole.
 _BASE = (
-    'set -e; d="$1.making.$$"; rm -rf "$1".making.*; mkdir -p "$d"; trap \'rm -rf "$d" "$1.part"\' EXIT; '
+    'set -e; exec 9>"$1.lock"; flock 9; [ ! -f "$1" ] || exit 0; '
+    'd="$1.making"; rm -rf "$d"; mkdir -p "$d"; trap \'rm -rf "$d" "$1.part"\' EXIT; '
     'debootstrap --variant=minbase --arch="$5" ${4:+--include="$4"} "$2" "$d" ${3:+"$3"} >&2; '
     'rm -rf "$d"/var/cache/apt/archives/*.deb; '
     'tar -c --numeric-owner --exclude="./dev/*" -C "$d" -f "$1.part" .; sync "$1.part"; mv -T "$1.part" "$1"'
@@ -41,7 +43,8 @@ _SOURCES = (
 )
 # $1 container's folder, $2 archive, $3 idmap "" or 100000:65536. Unpacked beside, marked, renamed.
 _ROOTFS = (
-    'set -e; mkdir -p "$1"; chmod 755 "$1"; rm -rf "$1/rootfs.part"; mkdir "$1/rootfs.part"; '
+    'set -e; mkdir -p "$1"; chmod 755 "$1"; exec 9>"$1/.lock"; flock 9; [ ! -d "$1/rootfs" ] || exit 0; '
+    'rm -rf "$1/rootfs.part"; mkdir "$1/rootfs.part"; '
     'if [ -n "$3" ]; then chown "${3%%:*}:${3%%:*}" "$1/rootfs.part"; '
     'lxc-usernsexec -m "b:0:$3" -- tar -x -p --numeric-owner -C "$1/rootfs.part" -f - <"$2"; '
     'else tar -x -p --numeric-owner -C "$1/rootfs.part" -f "$2"; fi; '
@@ -148,10 +151,10 @@ class Lxc:
             names = self.host.read("/etc/resolv.conf")
             self.host.write(f"{self.folder}/rootfs/etc/resolv.conf", names or "")
         self.host.run(("rm", "-f", log))
-        done = self.host.run(("lxc-start", "-n", name, "-l", "INFO", "-o", log), timeout=60)
+        done = self.host.run(("lxc-start", "-n", name, "-l", "DEBUG", "-o", log), timeout=60)
         if done.returncode != 0:
             said = (self.host.read(log) or "").splitlines()
-            errors = [_message(line) for line in said if " ERROR " in line or "check-devices" in line]
+            errors = [_message(line) for line in said if " ERROR " in line or "produced output" in line]
             raise ContainerError(
                 f"LXC could not start {name}",
                 where=log,

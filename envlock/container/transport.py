@@ -28,8 +28,9 @@ _SIGNAL = (
 _UNPACK = (
     'set -e; umask 022; d=${1%/*}; mkdir -p "$d"; if [ -d "$1" ] && [ ! -L "$1" ]; then '
     'echo "$1 is a folder that envlock did not push" >&2; exit 1; fi; old=$(readlink "$1" || :); '
-    'rm -rf "$d/$2.part"; mkdir "$d/$2.part"; tar -x -p --numeric-owner -C "$d/$2.part"; rm -rf "${d:?}/$2"; '
-    'mv -T "$d/$2.part" "$d/$2"; ln -s "$2" "$d/.link.$2"; mv -T "$d/.link.$2" "$1"; '
+    'find "$d" -maxdepth 1 -name ".${1##*/}.*.part.*" -mmin +60 -exec rm -rf {} +; '
+    'p="$d/$2.part.$$"; mkdir "$p"; trap \'rm -rf "$p"\' EXIT; tar -x -p --numeric-owner -C "$p"; '
+    '[ -d "$d/$2" ] || mv -T "$p" "$d/$2"; ln -s "$2" "$d/.link.$$.part"; mv -T "$d/.link.$$.part" "$1"; '
     'if [ -n "$old" ] && [ "$old" != "$2" ]; then rm -rf "${d:?}/$old"; fi'
 )
 _WRITE = (

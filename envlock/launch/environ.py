@@ -164,6 +164,8 @@ def judge(name: str, passed: Sequence[str]) -> tuple[bool, str]:
         return True, f"the profile passes {pattern}"
     if any(names.matches(name, item) for item in names.OWN_INPUTS):
         return True, "envlock's own configuration"
+    if name in names.HARMLESS:
+        return True, "changes how Python runs, not what it loads"
     danger = _danger(name)
     if danger is not None:
         hint = " (a glob does not pass it: name it in `pass`)" if pattern is not None else ""

@@ -22,6 +22,9 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("*_NCCL_SO_PATH", "loads another NCCL"),
 )
 
+# Members of a family that change how Python runs and nothing it loads; logs under systemd depend on the first.
+HARMLESS: tuple[str, ...] = ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "PYTHONHASHSEED")
+
 # Exact names.
 NAMES: tuple[tuple[str, str], ...] = (
     ("GLIBC_TUNABLES", "steers the dynamic loader"),

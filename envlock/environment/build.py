@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from envlock import __version__, system
 from envlock.declare.profile import Profile, launch_inputs
@@ -81,7 +84,7 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
     bytecode.install(
         prefix,
         site,
-        _sources(plan.lock, found),
+        _sources(plan, found),
         python=plan.interpreter.version,
         cache=layout.cache,
         environ=plan.environ,
@@ -115,9 +118,14 @@ def _install(prefix: Path, plan: Plan, *, how: str, project: Path, say: Say, nam
             )
 
 
-def _sources(lock: Lock, installed: Sequence[Distribution]) -> dict[str, list[str]]:
-    """Return wheel sha256 -> its Python files below site-packages; what no wheel brought gets no byte code."""
-    digests = {package.name: package.artifacts[0].sha256 for package in lock.packages if package.artifacts}
+def _sources(plan: Plan, installed: Sequence[Distribution]) -> dict[str, list[str]]:
+    """Return digest -> Python files below site-packages: of wheels by their hash, of envlock's own by their RECORD."""
+    digests = {package.name: package.artifacts[0].sha256 for package in plan.lock.packages if package.artifacts}
+    for path, content in plan.extra_files.items():
+        folder, _, name = path.rpartition("/")
+        if name == "RECORD" and folder.endswith(".dist-info"):
+            stem = folder.rpartition("/")[2].removesuffix(".dist-info")
+            digests[canonicalize_name(stem.rpartition("-")[0])] = hashlib.sha256(content).hexdigest()
     sources: dict[str, list[str]] = {}
     for distribution in installed:
         digest = digests.get(distribution.name)

@@ -15,6 +15,7 @@ from envlock.environment.inventory import Entry, identity, scan
 
 # Files that differ between two builds of one lock in different folders, or on different hosts, and say nothing of it.
 _HOST_FILES = frozenset({"pyvenv.cfg", "CACHEDIR.TAG", ".gitignore", ".lock"})
+_OWN = "envlock-guard"  # comes with envlock, not with the lock: two hosts may run two releases of envlock
 _GENERATED = frozenset({"INSTALLER", "REQUESTED", "RECORD", "uv_cache.json", "uv_build.json", "direct_url.json"})
 
 
@@ -111,7 +112,7 @@ def _digest(root: str, entries: Iterable[Entry]) -> str:
     whole = hashlib.sha256()
     for entry in entries:
         folder, _, name = entry.path.rpartition("/")
-        if entry.path in _HOST_FILES or (folder.endswith(".dist-info") and name in _GENERATED):
+        if entry.package == _OWN or entry.path in _HOST_FILES or (folder.endswith(".dist-info") and name in _GENERATED):
             continue
         if folder == "bin":
             whole.update(f"{_script_digest(root, entry)} {entry.path}\n".encode("utf-8", "surrogateescape"))

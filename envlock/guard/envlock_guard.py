@@ -30,7 +30,7 @@ def require(profile, *, agree=False):
 
 def _fault(profile):
     """Return (what is wrong, expected, found, what to do), or None."""
-    prefix = sys.prefix
+    prefix = _prefix()
     start = f"envlock run {profile} -- python {_script()}"
     sealed = _sealed(prefix)
     if sealed is None:
@@ -42,9 +42,14 @@ def _fault(profile):
         current = os.readlink(os.path.join(os.path.dirname(prefix), "current"))
     except OSError:
         current = "none"
-    if os.path.realpath(prefix) != os.path.realpath(sealed.get("prefix", "")):
-        return ("the environment was moved since it was sealed", sealed.get("prefix"), prefix, f"envlock sync {profile}")
-    if current != generation and not os.environ.get("ENVLOCK_GENERATION") == generation:
+    if prefix != sealed.get("prefix") and prefix != os.path.realpath(sealed.get("prefix", "")):
+        return (
+            "the environment was moved since it was sealed",
+            sealed.get("prefix"),
+            prefix,
+            f"envlock sync {profile}",
+        )
+    if current != generation and os.environ.get("ENVLOCK_GENERATION") != generation:
         return ("this generation is no longer the current one", current, generation, start)
     changed = _drifted(prefix)
     if changed is not None:
@@ -53,7 +58,12 @@ def _fault(profile):
     verdict = os.environ.get("ENVLOCK_VERDICT")
     if verdict != "pass" or os.environ.get("ENVLOCK_GENERATION") != generation:
         found = "started directly, not through envlock" if verdict is None else f"verdict {verdict!r} of another launch"
-        return ("this process was not verified when it was launched", "a launch by envlock run or the shim", found, start)
+        return (
+            "this process was not verified when it was launched",
+            "a launch by envlock run or the shim",
+            found,
+            start,
+        )
     torch = sys.modules.get("torch")
     if torch is not None:
         cuda = getattr(getattr(torch, "version", None), "cuda", None) or ""
@@ -62,6 +72,11 @@ def _fault(profile):
             found = f"CUDA {cuda or 'none'} ({where})"
             return ("torch is already imported, of another build", f"CUDA {sealed.get('cuda') or 'none'}", found, start)
     return None
+
+
+def _prefix():
+    """Return the generation's own folder, also when this Python was called through `current`."""
+    return os.path.realpath(sys.prefix)
 
 
 def _script():
@@ -104,13 +119,13 @@ def _agree(fault):
             "none",
             "call it before, or leave agree out",
         )
-    sealed = _sealed(sys.prefix) or {}
-    mine = (sealed.get("digest", "none"), os.uname().nodename, sys.prefix, None if fault is None else fault[0])
-    everyone = [None] * distributed.get_world_size()
+    sealed = _sealed(_prefix()) or {}
+    mine = (sealed.get("digest", "none"), os.uname().nodename, _prefix(), None if fault is None else fault[0])
+    everyone: list[tuple[str, str, str, str | None]] = [mine] * distributed.get_world_size()
     distributed.all_gather_object(everyone, mine)
     if fault is not None:
         return fault
-    counts = {}
+    counts: dict[str, int] = {}
     for digest, _, _, _ in everyone:
         counts[digest] = counts.get(digest, 0) + 1
     most = max(counts, key=lambda digest: (counts[digest], digest == mine[0]))

@@ -5,10 +5,9 @@ along, and marks the environment as drifted for good.
 """
 
 import os
-import re
 import sys
 
-READS = ("list", "show", "freeze", "check", "inspect", "--version", "-V", "help", "--help", "-h")
+CHANGES = ("install", "uninstall", "download", "wheel", "config", "cache", "lock")
 MARK = "envlock_overridden.txt"
 
 
@@ -36,11 +35,23 @@ def main(words=None):
         print("This is a sealed environment. Here pip answers: list, freeze, show NAME..., check.")
         print(_instead())
         return 0
-    return _refuse(verb, [word for word in asked[1:]])
+    return _refuse(verb, asked[1:])
+
+
+def gate():
+    """Stand before a real pip: called when Python starts with `-m`; what would change the environment ends here."""
+    words = sys.orig_argv[sys.orig_argv.index("-m") + 1 :]
+    if words[:1] != ["pip"] or os.environ.get("ENVLOCK_ALLOW_PIP", "0") not in ("", "0"):
+        return
+    asked = [word for word in words[1:] if not word.startswith("-")]
+    if asked and asked[0] in CHANGES:
+        code = _refuse(asked[0], asked[1:])
+        sys.stderr.flush()
+        os._exit(code)  # this early there is nothing to clean up, and SystemExit would look like a crash of `site`
 
 
 def _profile():
-    return os.path.basename(os.path.dirname(sys.prefix))
+    return os.path.basename(os.path.dirname(os.path.realpath(sys.prefix)))
 
 
 def _instead():
@@ -75,6 +86,8 @@ def _distributions():
 
 
 def _normal(name):
+    import re
+
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -148,6 +161,8 @@ def _show(names, files):
 
 def _requirement(text):
     """Return (name, specifier text) of a PEP 508 requirement, markers and extras left out."""
+    import re
+
     found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;)@]*)", text)
     return (found[1], found[2].strip()) if found else (text, "")
 
@@ -157,6 +172,8 @@ def _applies(text):
     _, _, marker = text.partition(";")
     if not marker.strip():
         return True
+    import re
+
     if re.search(r"\bextra\b", marker):
         return False
     library = _packaging()

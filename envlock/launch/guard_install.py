@@ -23,10 +23,7 @@ def files(site: str, *, has_pip: bool = False) -> dict[str, bytes]:
     modules: dict[str, bytes] = {"envlock_guard.py": guard}
     if has_pip:
         modules["_envlock_pip.py"] = pip
-        modules["envlock_pip.pth"] = (
-            b"import sys; sys.orig_argv[1:3] == ['-m', 'pip'] and sys.exit(__import__('_envlock_pip').main("
-            b"sys.orig_argv[3:]))\n"
-        )
+        modules["envlock_pip.pth"] = b"import sys; '-m' in sys.orig_argv and __import__('_envlock_pip').gate()\n"
         entry = "_envlock_pip"
     else:
         modules["pip/__init__.py"] = b'"""Not pip: envlock answers in its place."""\n'
@@ -73,7 +70,7 @@ def _script(module: str) -> bytes:
     """Return a console script without an absolute path in it: sh looks for the Python beside it, then Python reads."""
     return (
         "#!/bin/sh\n"
-        "'''exec' \"$(dirname -- \"$(realpath -- \"$0\")\")/python\" \"$0\" \"$@\"\n"
+        '\'\'\'exec\' "$(dirname -- "$(realpath -- "$0")")/python" -I "$0" "$@"\n'
         "' '''\n"
         "import sys\n"
         f"from {module} import main\n"

@@ -15,9 +15,11 @@ from envlock import system
 from envlock.declare.files import load_profile
 from envlock.declare.profile import Profile
 from envlock.environment import build, interpreter, store
+from envlock.environment.distributions import site_packages, torch_build
 from envlock.environment.seal import Seal
+from envlock.environment.sealing import Stock
 from envlock.errors import EnvlockError, LockStale, StoreError
-from envlock.launch import shim, stamp, ticket
+from envlock.launch import guard_install, shim, stamp, ticket
 from envlock.layout import Layout
 from envlock.lock.document import Lock
 from envlock.lock.files import load_lock
@@ -175,8 +177,26 @@ def _plan(
         environ=environ,
         offline=options.offline,
         origin=origin(layout.project),
-        seal_files=[lambda prefix, _stock: {stamp.FILE: stamp.make(prefix)}],
+        extra_files=guard_install.files(_site(chosen), has_pip=lock.package("pip") is not None),
+        seal_files=[_launch_files],
     )
+
+
+def _site(chosen: interpreter.Interpreter) -> str:
+    return f"lib/python{'.'.join(chosen.version.split('.')[:2])}/site-packages"
+
+
+def _launch_files(prefix: Path, stock: Stock) -> dict[str, bytes]:
+    """Return what launches compare with: the stamp, and what the guard knows of its environment."""
+    torch = torch_build(site_packages(prefix))
+    known = guard_install.record(
+        profile=prefix.parent.name,
+        generation=prefix.name,
+        prefix=str(prefix),
+        digest=stock.digest,
+        cuda=None if torch is None else torch.cuda,
+    )
+    return {stamp.FILE: stamp.make(prefix), "guard": known}
 
 
 def origin(project: Path) -> dict[str, str]:

@@ -7,10 +7,12 @@ import json
 import click
 
 from envlock.cli import show
+from envlock.cli.place import in_place
 from envlock.workflows import gpus as workflow
 
 
 @click.command()
+@in_place
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def gpus(as_json: bool) -> None:
     """Show this machine's GPUs and which launch holds each (`envlock run --gpus`).

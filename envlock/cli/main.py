@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,10 @@ COMMANDS: dict[str, str] = {
     "status": "status",
     "sync": "sync",
 }
+
+
+FORWARDED = frozenset({"sync", "verify", "run", "status", "diff", "gpus"})
+"""The commands that take `--in`."""
 
 
 class Envlock(click.Group):
@@ -68,7 +73,16 @@ def report(error: EnvlockError, *, as_json: bool) -> None:
     for line in () if str(error) == "\n".join(error.details) else error.details:
         click.echo(f"  {line}", err=True)
     if error.hint:
-        click.echo(f"  {click.style('try', fg='cyan')}: {error.hint}", err=True)
+        click.echo(f"  {click.style('try', fg='cyan')}: {elsewhere(error.hint)}", err=True)
+
+
+def elsewhere(hint: str) -> str:
+    """Return a command to type with `--in NAME` when it was forwarded from another place and is to be typed there."""
+    place = os.environ.get("ENVLOCK_FORWARDED")
+    words = hint.split(" ")
+    if place and "--" not in words and len(words) > 1 and words[0] == "envlock" and words[1] in FORWARDED:
+        return f"{hint} --in {place}"
+    return hint
 
 
 @click.group(cls=Envlock, context_settings={"help_option_names": ["-h", "--help"]})

@@ -23,15 +23,14 @@ def in_place(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def wrapped(ctx: click.Context, *args: Any, in_container: str | None, **kwargs: Any) -> Any:
-        from envlock.workflows import place
-
-        if place.inside_of() is None and in_container != place.HERE:
-            where = layout(ctx)
+        if not os.environ.get("ENVLOCK_INSIDE") and in_container != "here":
             names = _names(kwargs)
-            chosen = in_container or _named(where, names)
+            chosen = in_container or (_named(layout(ctx), names) if names else None)
             if chosen is not None:
+                from envlock.workflows import place
+
                 _, words = place.split(ctx.meta[WORDS])
-                ctx.exit(place.forward(where, chosen, words, os.environ))
+                ctx.exit(place.forward(layout(ctx), chosen, words, os.environ))
         return callback(*args, **kwargs)
 
     option = click.option(

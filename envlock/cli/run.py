@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from envlock.cli import context, show
+from envlock.cli import context
 from envlock.errors import UsageError
 from envlock.launch import journal, options
-from envlock.workflows import run as workflow
+
+if TYPE_CHECKING:
+    from envlock.workflows import run as workflow
 
 
 def _help() -> str:
@@ -46,6 +49,9 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> None:
         raise UsageError(str(error), hint="envlock run --help") from error
     layout = context.layout(ctx)
     _elsewhere(ctx, request)
+    from envlock.cli import show  # late: what runs in a container needs neither progress nor NVML here
+    from envlock.workflows import run as workflow
+
     with show.steps(quiet="--json" in request.flags) as say:
         launch = workflow.prepare(layout, request, os.environ, say)
     if request.has("--explain-env"):

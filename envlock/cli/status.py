@@ -7,6 +7,7 @@ import json
 import click
 
 from envlock.cli import context, show
+from envlock.cli.place import in_place
 from envlock.declare.files import load_profile, profile_names
 from envlock.environment.installation import size
 from envlock.workflows import status as workflow
@@ -17,6 +18,7 @@ _COLOURS = {
 
 
 @click.command()
+@in_place
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=context.complete_profiles)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context

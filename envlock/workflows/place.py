@@ -74,7 +74,7 @@ def forward(
     return engine.inside.call(
         (TOOL_COMMAND, *words),
         cwd=_folder(layout, container),
-        env={**environment(container), **shown},
+        env={**environment(container), **shown, "ENVLOCK_FORWARDED": name},
         secret=secret,
     )
 

@@ -49,10 +49,12 @@ def run(
     input_text: str | None = None,
     timeout: float | None = None,
     on_stderr_line: Callable[[str], None] | None = None,
+    errors: str = "replace",
 ) -> Completed:
     """Run a command to its end and return what it left, whatever its exit status.
 
-    The child has its own process group; an exception here (Ctrl-C included) ends that whole group.
+    `errors` says how output that is not UTF-8 is read ("surrogateescape" keeps file names). The child has its own
+    process group; an exception here (Ctrl-C included) ends that whole group.
     Raises ToolMissing when the program is not there, TimedOut past `timeout` seconds.
     """
     words = tuple(os.fspath(word) for word in argv)
@@ -66,7 +68,7 @@ def run(
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            errors="replace",
+            errors=errors,
             start_new_session=True,
         )
     except FileNotFoundError as error:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,24 +76,37 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
     _install(prefix, plan, how=how, project=layout.project, say=say)
     site = site_packages(prefix)
     _write_extras(prefix, plan.extra_files)
-    found = tuple(distributions(site))
+    code = bytecode.ByteCode(prefix, site, python=plan.interpreter.version, cache=layout.cache, environ=plan.environ)
+    wheels = [package.artifacts[0].sha256 for package in plan.lock.packages if package.artifacts]
     say("checking every file against its wheel")
-    memory = DigestMemory(layout.cache)
-    stock = take_stock(prefix, site, found, memory, plan.profile.overlaps)
+    with _collector_off(), ThreadPoolExecutor(2) as beside:
+        linking = beside.submit(code.link_cached, wheels)
+        listing = beside.submit(inventory.scan, prefix)
+        memory = DigestMemory(layout.cache)
+        found = tuple(distributions(site))
+        stock = take_stock(prefix, site, found, listing.result(), memory, plan.profile.overlaps)
+        linking.result()
     if stock.damage:
         found, stock = _mend(prefix, plan, stock.damage, how=how, project=layout.project, memory=memory, say=say)
+        code.link_cached(wheels)
     memory.save()
     # Only now: byte code is kept by the wheel's hash, so it may be compiled from checked sources alone.
-    bytecode.install(
-        prefix,
-        site,
-        _sources(plan, found),
-        python=plan.interpreter.version,
-        cache=layout.cache,
-        environ=plan.environ,
-        on_step=say,
-    )
+    sources = _sources(plan, found)
+    code.link_cached(set(sources).difference(wheels))  # envlock's own distributions are known only now
+    code.compile_missing(sources, say)
     return _seal(plan, prefix, generation, stock, how)
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Keep the cyclic collector still for the block: 80,000 records make it search for garbage that is not there."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def now() -> str:
@@ -167,7 +183,7 @@ def _mend(
     _install(prefix, plan, how=how, project=project, say=say, names=names)
     site = site_packages(prefix)
     found = tuple(distributions(site))
-    stock = take_stock(prefix, site, found, memory, plan.profile.overlaps)
+    stock = take_stock(prefix, site, found, inventory.scan(prefix), memory, plan.profile.overlaps)
     if stock.damage:
         raise _still_damaged(stock.damage, "the index may serve a broken wheel: compare its RECORD with its files")
     return found, stock

@@ -45,8 +45,8 @@ class DigestMemory:
         """Return the digest remembered for a file's identity, or None."""
         return self._known.get(identity)
 
-    def hash_all(self, items: Iterable[tuple[str, Identity]]) -> dict[str, str]:
-        """Return path -> sha256 for files, hashing only what is not remembered, on all cores (hashing drops the GIL).
+    def hash_all(self, root: str, items: Iterable[tuple[str, Identity]]) -> dict[str, str]:
+        """Return path -> sha256 for files below `root`, hashing what is not remembered on all cores (it drops the GIL).
 
         Raises OSError for a file that cannot be read.
         """
@@ -61,7 +61,7 @@ class DigestMemory:
                 digests[path] = digest
         if missing:
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                fresh = pool.map(sha256_of, [path for path, _ in missing], chunksize=16)
+                fresh = pool.map(sha256_of, [f"{root}/{path}" for path, _ in missing])
                 for (path, identity), digest in zip(missing, fresh, strict=True):
                     digests[path] = digest
                     self._new[identity] = digest

@@ -8,11 +8,11 @@ from envlock's own cache, and is never checked against its source at run time.
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from envlock import system
 from envlock.environment.digests import DigestMemory, Identity
 from envlock.environment.seal import FOLDER
 from envlock.errors import StoreError
@@ -41,34 +41,50 @@ class Drift(NamedTuple):
     detail: str = ""
 
 
-def scan(prefix: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield (relative path, lstat) of every file and link below a prefix, but for the seal and byte code."""
+class Found(NamedTuple):
+    """One file or link as the file system has it now."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+    is_link: bool
+
+
+def scan(prefix: Path) -> dict[str, Found]:
+    """Return relative path -> file for everything below a prefix but the seal and byte code.
+
+    GNU find does it in a third of the time and beside whatever Python does; where it is another find, Python walks.
+    """
+    wanted = ["-path", f"./{FOLDER}", "-prune", "-o", "-type", "d", "-name", "__pycache__", "-prune", "-o"]
+    argv = ["find", ".", *wanted, "!", "-type", "d", "-printf", r"%i %s %T@ %y %P\0"]
+    done = system.run(argv, env={"PATH": os.defpath, "LC_ALL": "C"}, cwd=prefix, errors="surrogateescape")
+    if done.returncode != 0:
+        return walk(prefix)
+    found = {}
+    for line in done.stdout.split("\0")[:-1]:
+        inode, size, when, kind, path = line.split(" ", 4)
+        seconds, _, fraction = when.partition(".")
+        found[path] = Found(int(inode), int(size), int(seconds) * 1_000_000_000 + int(fraction[:9]), kind == "l")
+    return found
+
+
+def walk(prefix: Path) -> dict[str, Found]:
+    """Return what `scan` returns, by Python alone."""
     root = os.fspath(prefix)
+    found = {}
     stack = [""]
     while stack:
         folder = stack.pop()
         with os.scandir(f"{root}/{folder}" if folder else root) as entries:
             for entry in entries:
-                name = entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    if name != "__pycache__" and not (name == FOLDER and not folder):
-                        stack.append(f"{folder}{name}/")
-                    elif name == "__pycache__":
-                        yield from _not_byte_code(f"{folder}{name}/", entry.path)
-                else:
-                    yield f"{folder}{name}", entry.stat(follow_symlinks=False)
-
-
-def _not_byte_code(folder: str, path: str) -> Iterator[tuple[str, os.stat_result]]:
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if not entry.name.endswith(".pyc"):
-                yield f"{folder}{entry.name}", entry.stat(follow_symlinks=False)
-
-
-def identity(status: os.stat_result) -> Identity:
-    """Return what a file's digest is remembered by."""
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+                if not entry.is_dir(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    found[f"{folder}{entry.name}"] = Found(
+                        status.st_ino, status.st_size, status.st_mtime_ns, entry.is_symlink()
+                    )
+                elif entry.name != "__pycache__" and (folder or entry.name != FOLDER):
+                    stack.append(f"{folder}{entry.name}/")
+    return found
 
 
 def dump(entries: Iterable[Entry]) -> str:
@@ -106,26 +122,23 @@ def drift(prefix: Path, *, deep: bool) -> list[Drift]:
     found: list[Drift] = []
     to_hash: list[tuple[str, Identity]] = []
     root = os.fspath(prefix)
-    seen = 0
-    for path, status in scan(prefix):
+    device = os.stat(root).st_dev
+    present = scan(prefix)
+    for path, now in present.items():
         entry = sealed.get(path)
         if entry is None:
             found.append(Drift(path, owner_by_place(path), "added"))
-            continue
-        seen += 1
-        if stat.S_ISLNK(status.st_mode):
+        elif now.is_link:
             target = f"-> {os.readlink(f'{root}/{path}')}"
             if target != entry.sha256:
                 found.append(Drift(path, entry.package, "changed", f"now {target}"))
-        elif status.st_size != entry.size:
-            found.append(Drift(path, entry.package, "changed", f"{entry.size} bytes sealed, {status.st_size} now"))
+        elif now.size != entry.size:
+            found.append(Drift(path, entry.package, "changed", f"{entry.size} bytes sealed, {now.size} now"))
         elif deep:
-            to_hash.append((path, identity(status)))
-        elif status.st_mtime_ns != entry.mtime_ns:
+            to_hash.append((path, (device, now.inode, now.size, now.mtime_ns)))
+        elif now.mtime_ns != entry.mtime_ns:
             found.append(Drift(path, entry.package, "changed", "modified after it was sealed"))
-    if seen < len(sealed):
-        present = {path for path, _ in scan(prefix)}
-        found += [Drift(path, entry.package, "missing") for path, entry in sealed.items() if path not in present]
+    found += [Drift(path, entry.package, "missing") for path, entry in sealed.items() if path not in present]
     if to_hash:
         found += _by_hash(root, to_hash, sealed)
     return sorted(found)
@@ -133,11 +146,11 @@ def drift(prefix: Path, *, deep: bool) -> list[Drift]:
 
 def _by_hash(root: str, items: list[tuple[str, Identity]], sealed: dict[str, Entry]) -> list[Drift]:
     fresh = DigestMemory(Path("/nonexistent"))
-    digests = fresh.hash_all((f"{root}/{path}", identity) for path, identity in items)
+    digests = fresh.hash_all(root, items)
     return [
         Drift(path, sealed[path].package, "changed", "its bytes are not the sealed ones")
         for path, _ in items
-        if digests[f"{root}/{path}"] != sealed[path].sha256
+        if digests[path] != sealed[path].sha256
     ]
 
 

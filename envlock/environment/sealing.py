@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from envlock.environment.digests import DigestMemory, Identity
 from envlock.environment.distributions import Distribution
-from envlock.environment.inventory import Entry, identity, scan
+from envlock.environment.inventory import Entry, Found
 
 # Files that differ between two builds of one lock in different folders, or on different hosts, and say nothing of it.
 _HOST_FILES = frozenset({"pyvenv.cfg", "CACHEDIR.TAG", ".gitignore", ".lock"})
@@ -49,10 +49,11 @@ def take_stock(
     prefix: Path,
     site: Path,
     installed: Iterable[Distribution],
+    present: Mapping[str, Found],
     memory: DigestMemory,
     overlaps: Mapping[str, tuple[str, ...]],
 ) -> Stock:
-    """Hash and judge every file of a prefix (remembered digests count for files whose identity is unchanged).
+    """Hash and judge every file `present` in a prefix (remembered digests count for files whose identity is unchanged).
 
     A file that two packages claim with different bytes is damage, unless `overlaps` (winner -> losers) says whose bytes
     are wanted; then it must hold those.
@@ -75,37 +76,39 @@ def take_stock(
             owners[path] = distribution.name
             if record.sha256:
                 recorded[path] = record.sha256
-    found = dict(scan(prefix))
+    device = os.stat(prefix).st_dev
     plain: list[tuple[str, Identity]] = []
-    links: dict[str, str] = {}
-    for path, status in found.items():
-        if stat.S_ISLNK(status.st_mode):
-            links[path] = f"-> {os.readlink(f'{root}/{path}')}"
+    by_path: dict[str, str] = {}
+    for path, now in present.items():
+        if now.is_link:
+            by_path[path] = f"-> {os.readlink(f'{root}/{path}')}"
         else:
-            plain.append((f"{root}/{path}", identity(status)))
-    digests = memory.hash_all(plain)
-    cut = len(root) + 1
-    by_path = {path[cut:]: digest for path, digest in digests.items()} | links
+            plain.append((path, (device, now.inode, now.size, now.mtime_ns)))
+    by_path.update(memory.hash_all(root, plain))
     for path, expected in recorded.items():
         actual = by_path.get(path)
-        if actual is None:
-            if not path.endswith(".pyc"):
+        if actual != expected:
+            if actual is not None:
+                damage.append(
+                    Damage(package=owners[path], path=path, detail="its bytes are not those the wheel recorded")
+                )
+            elif not path.endswith(".pyc"):
                 damage.append(Damage(package=owners[path], path=path, detail="missing"))
-        elif actual != expected:
-            damage.append(Damage(package=owners[path], path=path, detail="its bytes are not those the wheel recorded"))
     entries = []
-    counts: dict[str, tuple[int, int]] = {}
+    files: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for path in sorted(by_path):
-        status = found[path]
+        now = present[path]
         owner = owners.get(path, "")
-        entries.append(Entry(path, by_path[path], status.st_size, status.st_mtime_ns, owner))
-        files, size = counts.get(owner, (0, 0))
-        counts[owner] = (files + 1, size + status.st_size)
+        entries.append(Entry(path, by_path[path], now.size, now.mtime_ns, owner))
+        files[owner] += 1
+        sizes[owner] += now.size
+    counts = {owner: (number, sizes[owner]) for owner, number in files.items()}
     return Stock(entries=tuple(entries), digest=_digest(root, entries), damage=tuple(damage), counts=counts)
 
 
 def _below(site: str, recorded: str) -> str:
-    return os.path.normpath(f"{site}/{recorded}") if recorded.startswith("..") else f"{site}/{recorded}"
+    return os.path.normpath(f"{site}/{recorded}") if recorded[:2] == ".." else f"{site}/{recorded}"
 
 
 def _digest(root: str, entries: Iterable[Entry]) -> str:

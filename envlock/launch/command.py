@@ -67,7 +67,7 @@ def _by_path(word: str, rest: list[str], prefix: str, profile: str, shims: str) 
         raise Refusal(126, f"{word}: is a folder", word, f"envlock run {profile} -- python -m PACKAGE")
     run_it = f"envlock run {profile} -- python {word}"
     interpreter = shebang(word)
-    if interpreter is not None and os.path.dirname(interpreter) == shims:
+    if interpreter is not None and _same(os.path.dirname(interpreter), shims):
         return [f"{prefix}/bin/python", word, *rest]
     if not os.access(word, os.X_OK):
         raise Refusal(126, f"{word}: not executable", word, run_it if word.endswith(".py") else f"chmod +x {word}")
@@ -111,9 +111,12 @@ def _foreign_interpreter(path: str, prefix: str) -> str | None:
 
 
 def _inside(path: str, prefix: str) -> bool:
-    folder = os.path.dirname(os.path.abspath(path))
+    return _same(os.path.dirname(os.path.abspath(path)), f"{prefix}/bin")
+
+
+def _same(folder: str, other: str) -> bool:
     try:
-        return folder == f"{prefix}/bin" or os.path.samefile(folder, f"{prefix}/bin")
+        return folder == other or os.path.samefile(folder, other)
     except OSError:
         return False
 

@@ -162,8 +162,6 @@ def judge(name: str, passed: Sequence[str]) -> tuple[bool, str]:
     pattern = next((item for item in passed if names.matches(name, item)), None)
     if exact or (pattern is not None and name not in names.LOADERS):
         return True, f"the profile passes {pattern}"
-    if any(names.matches(name, item) for item in names.OWN_INPUTS):
-        return True, "envlock's own configuration"
     if name in names.HARMLESS:
         return True, "changes how Python runs, not what it loads"
     danger = _danger(name)

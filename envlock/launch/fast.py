@@ -80,9 +80,9 @@ def attempt(project: str, home: str, request: options.Request, variables: Mappin
             request.command, prefix=prefix, profile=name, path=composition.env["PATH"], shims=f"{home}/bin"
         )
         lease.take(prefix)
+        become(argv, composition.env)
     except (environ.UndefinedReference, command.Refusal, OSError):
         return
-    become(argv, composition.env)
 
 
 def matches(facts: Mapping[str, Any], *, project: str, environments: str, no_gpu: bool) -> bool:

@@ -18,7 +18,6 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("PYENV_*", "belongs to pyenv"),
     ("POETRY_*", "steers poetry"),
     ("PDM_*", "steers pdm"),
-    ("ENVLOCK_*", "belongs to another launch"),
     ("*_NCCL_SO_PATH", "loads another NCCL"),
 )
 
@@ -85,16 +84,6 @@ LOADERS: tuple[str, ...] = (
     "BASH_ENV",
 )
 
-# envlock's own, that a child may need again: not another launch's.
-OWN_INPUTS: tuple[str, ...] = (
-    "ENVLOCK_HOME",
-    "ENVLOCK_PROJECT",
-    "ENVLOCK_NO_GPU",
-    "ENVLOCK_LOG",
-    "ENVLOCK_ALLOW_PIP",
-    "ENVLOCK_INDEX_*",
-)
-
 # Just-in-time artefacts outlive the torch build that made them unless each build has a folder of its own.
 CACHES: tuple[tuple[str, str], ...] = (
     ("TRITON_CACHE_DIR", "triton"),
@@ -145,6 +134,7 @@ FAMILIAR: tuple[tuple[str, str], ...] = (
     ("GROUP_WORLD_SIZE", "the launcher's"),
     ("MASTER_*", "the launcher's"),
     ("TORCHELASTIC_*", "the launcher's"),
+    ("ENVLOCK_*", "envlock's own configuration"),
     ("CUDA_VISIBLE_DEVICES", "which GPUs"),
     ("CUDA_DEVICE_ORDER", "which GPUs"),
     ("NVIDIA_*", "the container's GPU configuration"),

@@ -84,7 +84,8 @@ def ticket_text(facts: Mapping[str, Any], *, project: str, home: str, vital: Seq
         *(f'[ -n "${{{reference}+set}}" ]' for reference in _references(made)),
     ]
     lines = [
-        "# shellcheck shell=sh disable=SC3013,SC2034",
+        "# shellcheck shell=sh disable=SC3013,SC2034,SC2016,SC2089,SC2090",
+        "# (values of the profile may hold anything: they are quoted, exported, and never read as words)",
         f"# What `envlock run` established for {name}, generation {generation}. Safe to delete: the next launch",
         "# verifies. -nt and -ef (POSIX 2024) are in dash, bash and busybox; where they are not, the tests fail.",
         f"_envlock_ticket={quote(f'{launch}/ticket.sh')}",

@@ -21,6 +21,7 @@ WORDS = "envlock.words"
 # Loaded when called: `envlock status` pays for status alone.
 COMMANDS: dict[str, str] = {
     "container": "container",
+    "diff": "diff",
     "gpus": "gpus",
     "launches": "launches",
     "list": "status:list_",

@@ -10,7 +10,7 @@ It costs less than a millisecond and imports nothing but os and sys. Installed i
 import os
 import sys
 
-_CHECKED = 24  # stamp lines compared at each start: the interpreter, the folders packages lie in, torch
+_CHECKED = 16  # stamp lines compared at each start: the interpreter, the folders packages lie in, torch
 
 __all__ = ["require"]
 
@@ -76,7 +76,8 @@ def _fault(profile):
 
 def _prefix():
     """Return the generation's own folder, also when this Python was called through `current`."""
-    return os.path.realpath(sys.prefix)
+    prefix = sys.prefix
+    return prefix if prefix == os.environ.get("ENVLOCK_PREFIX") else os.path.realpath(prefix)
 
 
 def _script():

@@ -166,3 +166,12 @@ def test_globs_match_as_fnmatch_does(pattern: str, name: str) -> None:
     from fnmatch import fnmatchcase
 
     assert names.matches(name, pattern) == fnmatchcase(name, pattern)
+
+
+def test_the_page_on_environment_variables_names_every_variable() -> None:
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "environment-variables.md").read_text()
+    tables = [*names.FAMILIES, *names.NAMES, *names.CACHES]
+    assert [name for name, _ in tables if f"| `{name}` |" not in page] == []
+    assert [name for name in (*names.LOADERS, *names.HARMLESS) if f"`{name}`" not in page] == []

@@ -25,6 +25,7 @@ from envlock.lock.document import Lock
 from envlock.lock.files import load_lock
 from envlock.lock.freshness import compare
 from envlock.resolve.indexes import load_index_map
+from envlock.verify.files import inspect_environment
 
 Say = Callable[[str, str], None]
 
@@ -178,7 +179,7 @@ def _plan(
         offline=options.offline,
         origin=origin(layout.project),
         extra_files=guard_install.files(_site(chosen), has_pip=lock.package("pip") is not None),
-        seal_files=[_launch_files],
+        seal_files=[_launch_files, lambda prefix, stock: inspect_environment(prefix, stock, layout.cache)],
     )
 
 

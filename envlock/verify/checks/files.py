@@ -1,0 +1,78 @@
+"""The files themselves: as sealed, each with one owner. Pure."""
+
+from __future__ import annotations
+
+from envlock.environment.inventory import Drift
+from envlock.verify.check import Check
+from envlock.verify.checks.told import bad, good, listed, skipped
+from envlock.verify.subject import Subject
+
+
+def checks(subject: Subject) -> tuple[Check, ...]:
+    """Judge drift from the seal (or, deep, from the records), shared edits, and files with several owners."""
+    return (_drift(subject), _shared(subject), _owners(subject))
+
+
+def _told(item: Drift) -> str:
+    owner = f" ({item.package})" if item.package else ""
+    detail = f": {item.detail}" if item.detail and item.detail != item.kind else ""
+    return f"{item.kind} {item.path}{owner}{detail}"
+
+
+def _drift(subject: Subject) -> Check:
+    name = "files.drift"
+    if subject.drift is None:
+        return skipped(name, "not sealed: nothing to differ from (--deep compares with the wheels' own records)")
+    if not subject.drift:
+        how = "every byte hashed" if subject.deep else "size and time of every file; --deep hashes them"
+        return good(name, found=f"nothing changed ({how})")
+    first = subject.drift[0]
+    profile = subject.seal.profile if subject.seal else "NAME"
+    return bad(
+        name,
+        expected="every file as it was sealed" if subject.seal else "every file as its distribution recorded it",
+        found=listed([_told(item) for item in subject.drift]),
+        where=f"{subject.prefix}/{first.path}",
+        remedy=f"envlock sync --rebuild {profile}; changes belong into a package or a patch, not into an environment",
+    )
+
+
+def _shared(subject: Subject) -> Check:
+    name = "files.shared-edit"
+    if subject.drift is None:
+        return skipped(name, "not sealed")
+    linked = sorted(subject.around.linked)
+    if not linked:
+        return good(name, found="no changed file is shared with another environment")
+    return bad(
+        name,
+        expected="files edited nowhere but in a copy of their own",
+        found=f"edited in place through a hard link: {listed(linked)}",
+        where=f"{subject.prefix}/{linked[0]}",
+        remedy="the installer's cache and other environments changed with it: envlock sync --rebuild mends both; "
+        'links = "copy" in the profile keeps them apart',
+    )
+
+
+def _owners(subject: Subject) -> Check:
+    name = "files.one-owner"
+    accepted = {} if subject.profile is None else subject.profile.overlaps
+    several = [
+        claim
+        for claim in subject.facts.claims
+        if not any(set(claim.packages) <= {winner, *losers} for winner, losers in accepted.items())
+    ]
+    # A test or a build script that two wheels both brought by mistake harms nobody; a library does.
+    grave = [claim for claim in several if claim.path.endswith((".so", ".a")) or ".so." in claim.path]
+    if not several:
+        told = f"{len(subject.facts.claims)} overlaps, all declared" if subject.facts.claims else "one owner each"
+        return good(name, found=told)
+    shown = [f"{claim.path} ({' and '.join(claim.packages)})" for claim in grave or several]
+    return bad(
+        name,
+        status="fail" if grave else "warn",
+        expected="one package for each file, or an [overlaps] entry that says whose bytes are wanted",
+        found=listed(shown, 2),
+        where=f"{subject.site}/{(grave or several)[0].path}",
+        remedy='`exclude` one of the packages, or [overlaps] WINNER = ["LOSER"]; then envlock lock',
+    )

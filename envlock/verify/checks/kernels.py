@@ -1,0 +1,173 @@
+"""Device code against the declared GPU: what must run there, what may not, and what would be compiled first. Pure."""
+
+from __future__ import annotations
+
+from envlock.verify import rules
+from envlock.verify.check import Check
+from envlock.verify.checks.told import bad, good, listed, skipped
+from envlock.verify.coverage import (
+    Library,
+    accepted,
+    count,
+    loadable,
+    matches,
+    per_package,
+    ptx_needed,
+    required,
+    verdict,
+)
+from envlock.verify.subject import Subject
+
+
+def checks(subject: Subject) -> tuple[Check, ...]:
+    """Judge coverage of what is required, of the rest, of PTX, and against what the lock recorded."""
+    capability = subject.capability
+    names = ("kernels.required", "kernels.coverage", "kernels.accepted", "kernels.ptx", "kernels.locked")
+    if subject.profile is None or capability is None:
+        return tuple(skipped(name, "no compute capability declared") for name in names)
+    kernels = subject.profile.kernels
+    libraries = [library for library in subject.facts.libraries if loadable(library.path)]
+    reasons = {library.path: accepted(library.path, kernels.accept_missing) for library in libraries}
+    insisted = [item for item in libraries if required(item.path, kernels.require) and not reasons[item.path]]
+    others = [item for item in libraries if item not in insisted and not reasons[item.path]]
+    lived_with = [item for item in libraries if reasons[item.path] and verdict(item, capability) != "covered"]
+    return (
+        _required(subject, capability, insisted, kernels.require),
+        _others(subject, capability, others),
+        _accepted(lived_with, reasons),
+        _ptx(subject, capability, [item for item in libraries if not reasons[item.path]], kernels.require),
+        _locked(subject, capability),
+    )
+
+
+def _told(library: Library, capability: str) -> str:
+    counted = count(library.code, capability)
+    if library.code.problems:
+        return f"{library.path}: cannot be told ({library.code.problems[0]})"
+    targets = sorted({_short(str(target)) for container, _ in library.code.containers for target in container})
+    return f"{library.path}: {counted.none} of {library.code.total} parts have nothing, only {listed(targets, 6)}"
+
+
+def _short(target: str) -> str:
+    return target.partition("@")[0]
+
+
+def _required(subject: Subject, capability: str, libraries: list[Library], require: tuple[str, ...]) -> Check:
+    name = "kernels.required"
+    where = {library.path: verdict(library, capability) for library in libraries}
+    wrong = [item for item in libraries if where[item.path] in ("uncovered", "unknown")]
+    wrong += [item for item in libraries if where[item.path] == "partly" and item.path.startswith("torch/")]
+    absent = [pattern for pattern in require if not _present(subject, pattern)]
+    if wrong or absent:
+        told = [_told(item, capability) for item in wrong] + [f"{pattern}: not installed" for pattern in absent]
+        return bad(
+            name,
+            expected=f"code for {capability} in torch and in everything of [kernels] require",
+            found=listed(told, 3),
+            where=f"{subject.site}/{wrong[0].path}" if wrong else subject.site,
+            remedy=f"take a build with sm_{rules.device(capability)}, or name the file and the reason in "
+            "[kernels.accept-missing] if the stack never loads it",
+        )
+    partly = [item for item in libraries if where[item.path] == "partly"]
+    if partly:
+        return bad(
+            name,
+            status="warn",
+            expected=f"code for {capability} in every part of what is required",
+            found=listed([_told(item, capability) for item in partly], 3),
+            where=f"{subject.site}/{partly[0].path}",
+            remedy="parts for other GPUs may be on purpose; if a kernel is missing, take another build",
+        )
+    return good(name, found=f"{len(libraries)} required libraries have code for {capability}")
+
+
+def _present(subject: Subject, pattern: str) -> bool:
+    paths = [library.path for library in subject.facts.libraries] + [item.path for item in subject.facts.binaries]
+    return any(matches(path, pattern) for path in paths)
+
+
+def _others(subject: Subject, capability: str, libraries: list[Library]) -> Check:
+    name = "kernels.coverage"
+    wrong = [item for item in libraries if verdict(item, capability) in ("uncovered", "unknown")]
+    if not wrong:
+        return good(name, found=f"no other library is wholly without code for {capability}")
+    return bad(
+        name,
+        status="warn",
+        expected=f"some code for {capability} in every library that has device code",
+        found=listed([_told(item, capability) for item in wrong], 3),
+        where=f"{subject.site}/{wrong[0].path}",
+        remedy="what calls them dies at the first call; if nothing does, say why in [kernels.accept-missing]",
+    )
+
+
+def _accepted(libraries: list[Library], reasons: dict[str, str | None]) -> Check:
+    name = "kernels.accepted"
+    if not libraries:
+        return good(name, found="nothing is accepted as missing")
+    return good(name, found=listed([f"{item.path}: {reasons[item.path]}" for item in libraries], 8))
+
+
+def _ptx(subject: Subject, capability: str, libraries: list[Library], require: tuple[str, ...]) -> Check:
+    name = "kernels.ptx"
+    waiting = [item for item in libraries if verdict(item, capability) == "jit"]
+    if not waiting:
+        return good(name, found="nothing has to be compiled for this GPU at its first use")
+    refused = []
+    for item in waiting:
+        isa = ptx_needed(item.code, capability)
+        if subject.driver is not None and isa is not None and rules.takes_ptx(subject.driver, isa) is False:
+            refused.append(f"{item.path} needs PTX {isa[0]}.{isa[1]} (driver {rules.ptx_floor(isa)})")
+    grave = [told for told in refused if required(told.partition(" ")[0], require)]
+    if refused:
+        return bad(
+            name,
+            status="fail" if grave or subject.driver else "warn",
+            expected=f"PTX that driver {subject.driver} can compile",
+            found=listed(grave or refused),
+            where=f"{subject.site}/{waiting[0].path}",
+            remedy="minor-version compatibility does not cover PTX: a newer driver, or a build with machine code",
+        )
+    told = [
+        f"{item.path} (PTX {'.'.join(map(str, isa))})" for item in waiting if (isa := ptx_needed(item.code, capability))
+    ]
+    return bad(
+        name,
+        status="warn",
+        expected=f"machine code for {capability}",
+        found=f"PTX alone, compiled at first use: {listed(told)}",
+        where=f"{subject.site}/{waiting[0].path}",
+        remedy="slow the first time, and kept in CUDA_CACHE_PATH; a build with machine code avoids it",
+    )
+
+
+def _locked(subject: Subject, capability: str) -> Check:
+    name = "kernels.locked"
+    recorded = {
+        package.name: package.device_code.coverage[capability]
+        for package in (subject.lock.packages if subject.lock else ())
+        if package.device_code is not None and capability in package.device_code.coverage
+    }
+    if not recorded:
+        return skipped(name, "the lock records no device code (locked with --no-inspect)")
+    there = per_package(subject.facts.libraries, (capability,))
+    wrong = [
+        f"{package}: {_counts(found)} (locked {_counts(locked)})"
+        for package, locked in recorded.items()
+        if (found := there[package].coverage[capability] if package in there else None) != locked
+    ]
+    if not wrong:
+        return good(name, found=f"{len(recorded)} packages hold the device code that was locked")
+    return bad(
+        name,
+        expected="the device code the lock recorded",
+        found=listed(wrong),
+        where=subject.site,
+        remedy="other files than the locked wheels': envlock sync --rebuild",
+    )
+
+
+def _counts(coverage: object) -> str:
+    if coverage is None:
+        return "none there"
+    return " ".join(f"{key} {getattr(coverage, key)}" for key in ("sass", "ptx", "none"))

@@ -1,0 +1,141 @@
+"""What an environment's files say, as values with a JSON form: what `seal/code.json` holds. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+from envlock.environment.seal import SealedTorch
+from envlock.verify.coverage import Library
+from envlock.verify.fatbin import DeviceCode, parse_target
+
+FORMAT = 1
+FILE = "code.json"
+
+
+class Binary(NamedTuple):
+    """One shared library or extension module, as the loader sees it."""
+
+    path: str
+    """Below site-packages."""
+    package: str
+    needed: tuple[str, ...]
+    search: str
+    """RPATH or RUNPATH, `RPATH $ORIGIN/...`; empty without one."""
+    glibc: str
+    """Newest GLIBC version it needs, `2.34`; empty for none."""
+    unresolved: tuple[str, ...]
+    """torch symbols it needs that this environment's torch does not export (mangled, at most five)."""
+    unresolved_count: int
+    problem: str
+    """Why the file could not be read; empty when it could."""
+
+
+class Installed(NamedTuple):
+    """One distribution, by its metadata folder."""
+
+    name: str
+    version: str
+    folder: str
+    torch: str
+    """The torch requirement of its metadata (`==2.11.0`), or empty."""
+
+
+class Claim(NamedTuple):
+    """One file that several distributions recorded with different bytes."""
+
+    path: str
+    packages: tuple[str, ...]
+
+
+class Ptxas(NamedTuple):
+    """A PTX assembler that an environment brings along."""
+
+    path: str
+    release: str
+    """CUDA release it is of, `12.8`; empty when it does not say."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """Everything the static checks judge that depends on the environment's bytes alone."""
+
+    python: str
+    """Minor version by the folder name, `3.11`."""
+    torch: SealedTorch | None
+    installed: tuple[Installed, ...]
+    binaries: tuple[Binary, ...]
+    libraries: tuple[Library, ...]
+    claims: tuple[Claim, ...]
+    ptxas: tuple[Ptxas, ...]
+    scripts: tuple[tuple[str, str], ...]
+    """(console script below the prefix, interpreter that its first lines name)."""
+    path_files: tuple[str, ...]
+    """`.pth` files of site-packages that a distribution brought or that were there when the environment was sealed."""
+    jit: bool
+    """Triton is there, which compiles C at run time."""
+
+    def package(self, name: str) -> Installed | None:
+        """Return the first distribution of that normalised name, or None."""
+        return next((item for item in self.installed if item.name == name), None)
+
+
+def dump(facts: Facts) -> bytes:
+    """Return facts as JSON."""
+    data = {
+        "format": FORMAT,
+        "python": facts.python,
+        "torch": None if facts.torch is None else asdict(facts.torch),
+        "installed": facts.installed,
+        "binaries": facts.binaries,
+        "libraries": [
+            {
+                "path": library.path,
+                "package": library.package,
+                "containers": [
+                    [number, " ".join(map(str, container))] for container, number in library.code.containers
+                ],
+                "problems": library.code.problems,
+            }
+            for library in facts.libraries
+        ],
+        "claims": facts.claims,
+        "ptxas": facts.ptxas,
+        "scripts": facts.scripts,
+        "path_files": facts.path_files,
+        "jit": facts.jit,
+    }
+    return json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+
+
+def load(text: bytes) -> Facts:
+    """Return the facts a JSON text holds. Raises ValueError, KeyError or TypeError when it holds none."""
+    data = json.loads(text)
+    if data["format"] != FORMAT:
+        raise ValueError(f"format {data['format']!r}, this envlock reads {FORMAT}")
+    return Facts(
+        python=data["python"],
+        torch=None if data["torch"] is None else SealedTorch(**data["torch"]),
+        installed=tuple(Installed(*row) for row in data["installed"]),
+        binaries=tuple(
+            Binary(path, package, tuple(needed), search, glibc, tuple(unresolved), number, problem)
+            for path, package, needed, search, glibc, unresolved, number, problem in data["binaries"]
+        ),
+        libraries=tuple(
+            Library(
+                row["path"],
+                row["package"],
+                DeviceCode(
+                    tuple((tuple(map(parse_target, text.split())), number) for number, text in row["containers"]),
+                    tuple(row["problems"]),
+                ),
+            )
+            for row in data["libraries"]
+        ),
+        claims=tuple(Claim(path, tuple(packages)) for path, packages in data["claims"]),
+        ptxas=tuple(Ptxas(*row) for row in data["ptxas"]),
+        scripts=tuple((name, interpreter) for name, interpreter in data["scripts"]),
+        path_files=tuple(data["path_files"]),
+        jit=data["jit"],
+    )

@@ -1,0 +1,204 @@
+"""Reading an environment's files into facts, and its surroundings. The effects of the static tier are all here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from envlock.declare.profile import Profile
+from envlock.environment.digests import DigestMemory
+from envlock.environment.distributions import distributions, site_packages, torch_build
+from envlock.environment.inventory import Drift, drift, scan
+from envlock.environment.seal import FOLDER, Seal
+from envlock.environment.sealing import Stock, take_stock
+from envlock.errors import StoreError
+from envlock.lock.document import Lock
+from envlock.verify import facts as facts_module
+from envlock.verify.coverage import Library, merged
+from envlock.verify.facts import Binary, Facts, Ptxas
+from envlock.verify.fatbin import DeviceCode
+from envlock.verify.libraries import LibraryMemory, Read, exported, is_assembler, is_shared, may_hold_code
+from envlock.verify.records import Records, read_records
+from envlock.verify.subject import Subject
+from envlock.verify.surroundings import read_surroundings
+
+_EXEC = re.compile(rb"'''exec' \"?([^\" ]+)")
+
+
+def inspect_environment(prefix: Path, stock: Stock, cache: Path | None) -> Mapping[str, bytes]:
+    """Return the files of the seal that hold what an environment's own files say: a hook of `environment.build`."""
+    site = site_packages(prefix)
+    below = f"{site.relative_to(prefix)}/"
+    paths = (entry.path[len(below) :] for entry in stock.entries if entry.path.startswith(below))
+    return {facts_module.FILE: facts_module.dump(read_facts(prefix, site, cache, paths, sealed=True))}
+
+
+def read_sealed_facts(prefix: Path) -> Facts | None:
+    """Return the facts in a generation's seal, or None when it holds none that can be read."""
+    try:
+        return facts_module.load((prefix / FOLDER / facts_module.FILE).read_bytes())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def read_facts(
+    prefix: Path, site: Path, cache: Path | None, paths: Iterable[str] | None = None, *, sealed: bool = False
+) -> Facts:
+    """Read everything the static checks judge from an environment's files; nothing of it is imported or run.
+
+    `paths` are the files below site-packages when they are known; else the folder is walked. With `sealed`, whoever
+    vouches for the environment vouches for every `.pth` file in it; else a distribution must have recorded it.
+    """
+    memory = LibraryMemory(cache)
+    records = read_records(os.fspath(site))
+    reads = _read_all(os.fspath(site), _walk(os.fspath(site)) if paths is None else paths, memory)
+    memory.save()
+    return Facts(
+        python=site.parent.name.removeprefix("python"),
+        torch=torch_build(site),
+        installed=records.installed,
+        binaries=_binaries(os.fspath(site), reads, records),
+        libraries=_libraries(reads, records),
+        claims=records.claims,
+        ptxas=tuple(Ptxas(path, read.release) for path, read in reads.items() if is_assembler(path.rpartition("/")[2])),
+        scripts=tuple(_scripts(prefix / "bin")),
+        path_files=tuple(
+            sorted(name for name in os.listdir(site) if name.endswith(".pth") and (sealed or name in records.owners))
+        ),
+        jit=(site / "triton" / "backends" / "nvidia").is_dir(),
+    )
+
+
+def _walk(site: str) -> Iterator[str]:
+    for folder, _, names in os.walk(site):
+        below = os.path.relpath(folder, site)
+        yield from (name if below == "." else f"{below}/{name}" for name in names)
+
+
+def _read_all(site: str, paths: Iterable[str], memory: LibraryMemory) -> dict[str, Read]:
+    """Return path -> what it holds, for every library, cubin, archive and PTX assembler, sorted by path."""
+    reads: dict[str, Read] = {}
+    wanted = [path for path in paths if may_hold_code(path) or is_assembler(path.rpartition("/")[2])]
+    for path in sorted(wanted):
+        whole = f"{site}/{path}"
+        try:
+            status = os.lstat(whole)
+        except OSError:
+            continue
+        if (status.st_mode & 0o170000) == 0o100000:
+            reads[path] = memory.read(whole, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+    return reads
+
+
+def _libraries(reads: Mapping[str, Read], records: Records) -> tuple[Library, ...]:
+    """Return what holds device code; the bare cubins of one folder count as one library, each a container."""
+    found: list[Library] = []
+    folders: dict[str, list[tuple[str, Read]]] = {}
+    for path, read in reads.items():
+        if path.endswith(".cubin"):
+            folders.setdefault(path.rpartition("/")[0], []).append((path, read))
+        elif read.code.containers or read.code.problems:
+            found.append(Library(path, records.owners.get(path, ""), read.code))
+    for folder, members in folders.items():
+        containers = merged([item for _, read in members for item in read.code.containers])
+        problems = tuple(f"{path}: {problem}" for path, read in members for problem in read.code.problems)
+        owner = records.owners.get(members[0][0], "")
+        found.append(Library(f"{folder}/*.cubin", owner, DeviceCode(containers, problems)))
+    return tuple(sorted(found))
+
+
+def _binaries(site: str, reads: Mapping[str, Read], records: Records) -> tuple[Binary, ...]:
+    shared = {path: read for path, read in reads.items() if is_shared(path.rpartition("/")[2])}
+    wanted = {symbol for read in shared.values() for symbol in read.torch_symbols}
+    offered = exported([f"{site}/{path}" for path in shared if path.startswith("torch/lib/")], wanted)
+    missing = wanted - offered
+    # A package may define names in torch's namespaces for itself, in the library next door.
+    users = {path for path, read in shared.items() if missing.intersection(read.torch_symbols)}
+    tops = {path.split("/", 1)[0] for path in users}
+    for top in tops:
+        beside = [f"{site}/{path}" for path in shared if path.startswith(f"{top}/")]
+        missing -= exported(beside, missing)
+    found = []
+    for path, read in shared.items():
+        lacking = [symbol.decode("latin-1") for symbol in read.torch_symbols if symbol in missing]
+        found.append(
+            Binary(
+                path,
+                records.owners.get(path, ""),
+                read.needed,
+                read.search,
+                read.glibc,
+                tuple(lacking[:5]),
+                len(lacking),
+                read.problem,
+            )
+        )
+    return tuple(found)
+
+
+def _scripts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield (script, its interpreter) of a bin folder; an exec stands where `#!` would be too long."""
+    for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            head = file.read(2048)
+        if head.startswith(b"#!"):
+            first = head.split(b"\n", 1)[0][2:].strip()
+            said = _EXEC.search(head) if first == b"/bin/sh" else None
+            if said or b"python" in first:
+                yield f"bin/{name}", os.fsdecode(said[1] if said else first)
+
+
+def site_of(prefix: Path) -> Path:
+    """Return the site-packages folder of a prefix. Raises StoreError when it holds no Python environment."""
+    try:
+        return site_packages(prefix)
+    except FileNotFoundError as error:
+        raise StoreError("no Python environment here", where=str(prefix), found=str(error)) from error
+
+
+def read_subject(
+    prefix: Path,
+    *,
+    profile: Profile | None,
+    lock: Lock | None,
+    lock_digest: str | None,
+    seal: Seal | None,
+    deep: bool,
+    driver: str | None,
+    cache: Path | None,
+) -> Subject:
+    """Return everything the static checks need: from the seal while nothing differs from it, else from the files.
+
+    Raises StoreError when the prefix holds no environment, or a seal without an inventory.
+    """
+    site = site_of(prefix)
+    differing = tuple(drift(prefix, deep=deep)) if seal is not None else _unrecorded(prefix, site) if deep else None
+    sealed = read_sealed_facts(prefix) if seal is not None and not differing else None
+    return Subject(
+        prefix=os.fspath(prefix),
+        site=os.fspath(site),
+        profile=profile,
+        lock=lock,
+        lock_digest=lock_digest,
+        seal=seal,
+        facts=sealed or read_facts(prefix, site, cache, sealed=seal is not None),
+        around=read_surroundings(prefix, site, differing or ()),
+        drift=differing,
+        deep=deep,
+        driver=driver,
+    )
+
+
+def _unrecorded(prefix: Path, site: Path) -> tuple[Drift, ...]:
+    """Return how an environment without a seal differs from what its own distributions recorded, by hashing."""
+    stock = take_stock(prefix, site, distributions(site), scan(prefix), DigestMemory(prefix / "no-such-folder"), {})
+    mine = (item for item in stock.damage if "also claimed by" not in item.detail)
+    return tuple(
+        Drift(item.path, item.package, "missing" if item.detail == "missing" else "changed", item.detail)
+        for item in mine
+    )

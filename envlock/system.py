@@ -50,6 +50,7 @@ def run(
     timeout: float | None = None,
     on_stderr_line: Callable[[str], None] | None = None,
     errors: str = "replace",
+    pass_fds: Sequence[int] = (),
 ) -> Completed:
     """Run a command to its end and return what it left, whatever its exit status.
 
@@ -69,6 +70,7 @@ def run(
             text=True,
             encoding="utf-8",
             errors=errors,
+            pass_fds=tuple(pass_fds),
             start_new_session=True,
         )
     except FileNotFoundError as error:

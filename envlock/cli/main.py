@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "run": "run",
     "status": "status",
     "sync": "sync",
+    "verify": "verify",
 }
 
 

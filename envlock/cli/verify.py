@@ -1,0 +1,125 @@
+"""`envlock verify`: will this stack run on these GPUs?"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from envlock.cli import context, show
+from envlock.errors import ProjectNotFound, UsageError
+from envlock.verify import explain
+from envlock.verify.check import Check
+from envlock.workflows import verify as workflow
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=context.complete_profiles)
+@click.option("--tier", "tiers", multiple=True, type=click.Choice(workflow.TIERS), help="Only this tier; repeatable.")
+@click.option("--deep", is_flag=True, help="Hash every file instead of comparing size and time.")
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@click.option("--explain", "wanted", metavar="ID", help="Say what a check means, and what to do; then stop.")
+@click.option("--python", type=click.Path(path_type=Path), help="Judge this interpreter's environment, managed or not.")
+@click.option("--from-lock", is_flag=True, help="Judge the lock alone, for the host that --driver and --gpu describe.")
+@click.option("--driver", metavar="VERSION", help="With --from-lock: the host's driver, such as 580.95.")
+@click.option("--gpu", metavar="CAPABILITY", help="Compute capability to judge for, such as 12.0.")
+@click.option("--count", type=click.IntRange(1, 1024), help="Number of GPUs, instead of the profile's.")
+@click.option("--collective", is_flag=True, help="Also run an all-reduce over two GPUs.")
+@click.option("--no-gpu", is_flag=True, help="Leave out what needs a GPU.")
+@click.option("--fresh", is_flag=True, help="Probe again, whatever an earlier probe has shown.")
+@click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds for the whole probe.")
+@click.option("--all", "everything", is_flag=True, help="Show the passed checks one by one, too.")
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    name: str | None,
+    tiers: tuple[workflow.Tier, ...],
+    deep: bool,
+    as_json: bool,
+    wanted: str | None,
+    python: Path | None,
+    from_lock: bool,
+    driver: str | None,
+    gpu: str | None,
+    count: int | None,
+    collective: bool,
+    no_gpu: bool,
+    fresh: bool,
+    timeout: float,
+    everything: bool,
+) -> None:
+    """Know before launch whether the stack runs here: files, then host, then a probe on the GPUs.
+
+    Exit 1 when a check failed. Without --tier, every tier that this machine allows.
+
+    Example: envlock verify sglang-cu130 --tier static
+    """
+    if wanted is not None:
+        click.echo(explain.text(wanted))
+        return
+    try:
+        layout = context.layout(ctx)
+    except ProjectNotFound:
+        if python is None:
+            raise
+        layout = None
+    if from_lock:
+        if layout is None or name is None:
+            raise UsageError("--from-lock judges a profile's lock", hint="envlock verify NAME --from-lock --gpu 12.0")
+        report = workflow.from_lock(layout, name, driver=driver, capability=gpu)
+    else:
+        options = workflow.Options(
+            tiers=tiers,
+            deep=deep,
+            python=python,
+            capability=gpu,
+            count=count,
+            no_gpu=no_gpu,
+            collective=collective,
+            timeout=timeout,
+            fresh=fresh,
+        )
+        with show.steps(quiet=True) as _:
+            report = workflow.verify(layout, name, options, os.environ)
+    if as_json:
+        click.echo(json.dumps(report.as_dict(), indent=1, ensure_ascii=False))
+    else:
+        click.echo(_rendered(report, everything=everything))
+    ctx.exit(0 if report.ok else 1)
+
+
+def _rendered(report: workflow.Report, *, everything: bool) -> str:
+    """Return what failed first, warnings next, the rest folded into one line."""
+    by_status = {
+        status: [check for check in report.checks if check.status == status] for status in ("fail", "warn", "skip", "pass")
+    }
+    lines = [line for status in ("fail", "warn") for check in by_status[status] for line in _lines(check)]
+    lines += [f"{show.mark('skip')} {check.id}: {check.found}" for check in by_status["skip"] if check.found]
+    if everything:
+        lines += [f"{show.mark('pass')} {check.id}: {check.found or check.expected}" for check in by_status["pass"]]
+    verdict = click.style("passed", fg="green") if report.ok else click.style("FAILED", fg="red", bold=True)
+    subject = report.profile + (f" {report.generation}" if report.generation else "")
+    counted = ", ".join(
+        f"{len(by_status[status])} {word}"
+        for status, word in (("fail", "failed"), ("warn", "warned"), ("skip", "skipped"), ("pass", "passed"))
+        if by_status[status]
+    )
+    lines.append(f"{subject}: {verdict} ({counted})")
+    if by_status["fail"]:
+        lines.append(f"  {click.style('more', fg='cyan')}: envlock verify --explain {by_status['fail'][0].id}")
+    return "\n".join(lines)
+
+
+def _lines(check: Check) -> list[str]:
+    head = f"{show.mark(check.status)} {click.style(check.id, bold=True)}: {check.found}"
+    lines = [head]
+    if check.expected:
+        lines.append(f"     expected: {check.expected}")
+    if check.where:
+        lines += [f"     {'where' if not number else '     '}:    {line}" if not number else f"               {line}"
+                  for number, line in enumerate(check.where.splitlines())]  # fmt: skip
+    if check.remedy:
+        lines.append(f"     {click.style('try', fg='cyan')}:      {check.remedy}")
+    return lines

@@ -1,0 +1,108 @@
+"""The machine as /proc, /dev and the limits tell it. Nothing here opens a CUDA context or starts a process."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from envlock.verify.machine import Machine, Node
+
+# Variables of the caller that decide what a GPU program loads or sees.
+WATCHED = (
+    "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_HOME", "CUDA_PATH",
+    "CUDA_DISABLE_PTX_JIT", "CUDA_FORCE_PTX_JIT", "CUDA_LAUNCH_BLOCKING", "FLASHINFER_DISABLE_VERSION_CHECK",
+)  # fmt: skip
+# Where the dynamic loader finds the driver's libraries on Debian, Ubuntu, and with NVIDIA's container toolkit.
+LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/nvidia/lib64",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+)  # fmt: skip
+_LIBCUDA = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)")
+_MODULE = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)")
+
+
+def observe(environ: Mapping[str, str], *, root: Path = Path("/")) -> Machine:
+    """Return what a machine tells; `root` is where its /proc, /dev and /usr are (another machine's, in a test)."""
+    version = _read(root / "proc/driver/nvidia/version")
+    module = _MODULE.search(version)
+    shm = _statvfs(root / "dev/shm")
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    return Machine(
+        kernel_driver=module[1] if module else None,
+        open_modules=None if not version else "Open Kernel Module" in version,
+        user_libraries=_user_libraries(root),
+        nodes=tuple(_node(root, path) for path in _expected_nodes(root)),
+        majors=_majors(_read(root / "proc/devices")),
+        shm_total=shm[0],
+        shm_free=shm[1],
+        memlock=None if soft == resource.RLIM_INFINITY else soft,
+        iommu=" ".join(word for word in _read(root / "proc/cmdline").split() if "iommu" in word),
+        environ={name: environ[name] for name in WATCHED if name in environ},
+        boot_id=_read(root / "proc/sys/kernel/random/boot_id").strip(),
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _statvfs(path: Path) -> tuple[int, int]:
+    try:
+        told = os.statvfs(path)
+    except OSError:
+        return (0, 0)
+    return (told.f_blocks * told.f_frsize, told.f_bavail * told.f_frsize)
+
+
+def _user_libraries(root: Path) -> tuple[str, ...]:
+    found = set()
+    for folder in LIBRARY_FOLDERS:
+        try:
+            names = os.listdir(root / folder.lstrip("/"))
+        except OSError:
+            continue
+        found |= {match[1] for name in names if (match := _LIBCUDA.fullmatch(name))}
+    return tuple(sorted(found))
+
+
+def _expected_nodes(root: Path) -> list[str]:
+    """Return the device nodes CUDA needs: one a GPU that the driver lists, and the control nodes."""
+    gpus = []
+    folder = root / "proc/driver/nvidia/gpus"
+    for gpu in sorted(folder.iterdir()) if folder.is_dir() else ():
+        minor = re.search(r"Device Minor:\s*(\d+)", _read(gpu / "information"))
+        if minor:
+            gpus.append(f"/dev/nvidia{minor[1]}")
+    return ["/dev/nvidiactl", "/dev/nvidia-uvm", *gpus] if gpus or _read(root / "proc/driver/nvidia/version") else []
+
+
+def _node(root: Path, path: str) -> Node:
+    real = root / path.lstrip("/")
+    try:
+        status = real.stat()
+    except OSError as error:
+        return Node(path=path, major=None, error=error.strerror or str(error))
+    if not stat.S_ISCHR(status.st_mode):
+        return Node(path=path, major=None, error="not a character device")
+    try:
+        os.close(os.open(real, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return Node(path=path, major=os.major(status.st_rdev), error=error.strerror or str(error))
+    return Node(path=path, major=os.major(status.st_rdev), openable=True)
+
+
+def _majors(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for line in text.partition("Block devices:")[0].splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0].isdigit() and words[1].startswith("nvidia"):
+            name = "nvidia" if words[1] in ("nvidia-frontend", "nvidia") else words[1]
+            found[name] = int(words[0])
+    return found

@@ -1,0 +1,262 @@
+"""Judging what a probe told. Pure: facts in, checks out; a crash, a hang or garbage is a finding."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from envlock.verify.check import Check, Status
+from envlock.verify.probe import ProbeFacts
+
+# Libraries whose presence under two roots, or two majors, in one process is a mixed stack.
+_ONCE = ("libcudart", "libcublas.", "libcudnn.", "libnccl", "libnvrtc.")
+
+
+def probe_checks(
+    facts: ProbeFacts,
+    *,
+    prefix: str,
+    capability: str | None,
+    cuda: str | None,
+    count: int,
+    versions: Mapping[str, str],
+    allocator: str | None,
+) -> tuple[Check, ...]:
+    """Return every check of the probe tier.
+
+    `versions` are the locked versions of nccl and cudnn (as far as there are any), `allocator` the declared allocator
+    settings, `capability` and `cuda` what the profile declares.
+    """
+    return (
+        *_ending(facts),
+        *_torch(facts, prefix, cuda),
+        *_start(facts, capability, count),
+        *_kernels(facts),
+        *_imports(facts),
+        *_libraries(facts, prefix, versions),
+        *_allocator(facts, allocator),
+    )
+
+
+def collective_checks(ranks: Sequence[ProbeFacts]) -> tuple[Check, ...]:
+    """Return the verdict on a two-rank all-reduce."""
+    for number, facts in enumerate(ranks):
+        answer = facts.answer("collective")
+        if answer is None or not answer["ok"] or facts.ended != "normally":
+            told = facts.ended if answer is None else str(answer["found"])
+            return (
+                _check(
+                    "probe.collective",
+                    "fail",
+                    expected="a two-rank all-reduce gives the sum",
+                    found=f"rank {number}: {told}",
+                    where=facts.stderr,
+                    remedy="try NCCL_P2P_DISABLE=1; if that helps, set iommu=pt and switch off ACS on the host",
+                ),
+            )
+    return (_check("probe.collective", "pass", found="all-reduce over two ranks gave the right sum"),)
+
+
+def _check(name: str, status: Status, **words: str) -> Check:
+    return Check(id=name, tier="probe", status=status, **words)
+
+
+def _ending(facts: ProbeFacts) -> Iterator[Check]:
+    if facts.ended == "normally":
+        yield _check("probe.end", "pass", found="every probe answered")
+        return
+    yield _check(
+        "probe.end",
+        "fail",
+        expected="the probe runs to its end",
+        found=f"{facts.ended}{f' during {facts.during}' if facts.during else ''}",
+        where=facts.stderr,
+        remedy="what it was doing then is what breaks; the last lines of its output stand beside it",
+    )
+
+
+def _torch(facts: ProbeFacts, prefix: str, cuda: str | None) -> Iterator[Check]:
+    imported = facts.answer("torch.import")
+    if imported is None or not imported["ok"]:
+        found = "no answer" if imported is None else str(imported["found"])
+        yield _check(
+            "probe.torch",
+            "fail",
+            expected="import torch",
+            found=found,
+            remedy="verify --tier static names the library that is missing or foreign",
+        )
+        return
+    build = facts.answer("torch.build")
+    if build is None or not build["ok"]:
+        return
+    if cuda is not None and build["cuda"] != cuda:
+        yield _check(
+            "torch.cuda-build",
+            "fail",
+            expected=f"CUDA {cuda}",
+            found=str(build["found"]),
+            where=str(build["file"]),
+            remedy="envlock sync --rebuild",
+        )
+    else:
+        yield _check("torch.cuda-build", "pass", expected=f"CUDA {cuda or 'any'}", found=str(build["found"]))
+    if not os.path.realpath(str(build["file"])).startswith(f"{os.path.realpath(prefix)}/"):
+        yield _check(
+            "probe.origin",
+            "fail",
+            expected=f"torch from {prefix}",
+            found=str(build["file"]),
+            remedy="something on PYTHONPATH or in a .pth file comes first",
+        )
+
+
+def _start(facts: ProbeFacts, capability: str | None, count: int) -> Iterator[Check]:
+    start = facts.answer("cuda.start")
+    if start is None:
+        return
+    if not start["ok"]:
+        yield _check(
+            "probe.cuda",
+            "fail",
+            expected=f"{count} GPUs",
+            found=str(start["found"]),
+            remedy="verify --tier host tells which device, driver or variable is in the way",
+        )
+        return
+    if int(start["count"]) < count:
+        yield _check("probe.cuda", "fail", expected=f"{count} GPUs", found=str(start["found"]), remedy="see gpu.count")
+    else:
+        yield _check("probe.cuda", "pass", expected=f"{count} GPUs", found=str(start["found"]))
+    devices = [answer for answer in facts.answers if answer["probe"] == "device"]
+    wrong = [answer for answer in devices if capability is not None and answer["capability"] != capability]
+    for answer in wrong:
+        yield _check(
+            "probe.capability",
+            "fail",
+            expected=f"compute capability {capability}",
+            found=f"GPU {answer['device']} {answer['found']}: {answer['capability']}",
+            remedy="run it on the GPUs it was made for, or change [gpu] compute-capability",
+        )
+
+
+def _kernels(facts: ProbeFacts) -> Iterator[Check]:
+    answers = [answer for answer in facts.answers if answer["probe"].startswith("kernel.")]
+    bad = [answer for answer in answers if not answer["ok"]]
+    for answer in bad:
+        yield _check(
+            f"probe.{answer['probe']}",
+            "fail",
+            expected="the CPU's numbers",
+            found=f"GPU {answer['device']}: {answer['found']}",
+            remedy=_kernel_remedy(str(answer["found"])),
+        )
+    good = sorted(
+        {str(answer["probe"]).removeprefix("kernel.") for answer in answers}
+        - {str(answer["probe"]).removeprefix("kernel.") for answer in bad}
+    )
+    if good:
+        worst = max((answer.get("error") or 0.0 for answer in answers if answer["ok"]), default=0.0)
+        yield _check("probe.kernels", "pass", found=f"{', '.join(good)}: right numbers (worst error {worst:.1g})")
+
+
+def _kernel_remedy(found: str) -> str:
+    lowered = found.lower()
+    if "no kernel image" in lowered:
+        return "this build has no code for this GPU: verify --tier static names the library"
+    if "out of memory" in lowered:
+        return "the GPU is full: end what holds its memory"
+    if "compiler" in lowered or "python.h" in lowered or "gcc" in lowered:
+        return "Triton compiles at run time: install gcc and the Python headers"
+    return "do not run on this stack: it computes wrong, or fails"
+
+
+def _imports(facts: ProbeFacts) -> Iterator[Check]:
+    for answer in facts.answers:
+        kind, _, name = str(answer["probe"]).partition(".")
+        if kind in ("import", "call"):
+            yield _check(
+                f"probe.{kind}",
+                "pass" if answer["ok"] else "fail",
+                expected=f"{kind} {name}",
+                found=str(answer["found"]),
+                remedy="" if answer["ok"] else "built for another torch, CUDA or GPU: verify --tier static tells which",
+            )
+
+
+def _libraries(facts: ProbeFacts, prefix: str, versions: Mapping[str, str]) -> Iterator[Check]:
+    answer = facts.answer("libraries")
+    if answer is None or not answer["ok"]:
+        return
+    paths: list[str] = list(answer["paths"])
+    twice = []
+    for stem in _ONCE:
+        found = [path for path in paths if os.path.basename(path).startswith(stem)]
+        if len(found) > 1:
+            twice.append(", ".join(found))
+    foreign = [path for path in paths if not _belongs(path, prefix)]
+    if twice:
+        yield _check(
+            "probe.libraries",
+            "fail",
+            expected="one of each CUDA library in the process",
+            found="; ".join(twice),
+            remedy="two CUDA stacks are mixed: verify --tier static names the packages",
+        )
+    elif foreign:
+        yield _check(
+            "probe.libraries",
+            "fail",
+            expected=f"every CUDA library from {prefix}, or from the driver",
+            found=", ".join(foreign[:4]),
+            remedy="drop LD_LIBRARY_PATH and LD_PRELOAD: envlock run does",
+        )
+    else:
+        yield _check("probe.libraries", "pass", found=f"{len(paths)} CUDA libraries, all from the environment")
+    build = facts.answer("torch.build") or {}
+    told = {"nccl": ".".join(map(str, build.get("nccl") or [])), "cudnn": _cudnn(build.get("cudnn"))}
+    for name, locked in versions.items():
+        if told.get(name) and not f"{locked}.".startswith(f"{told[name]}."):
+            yield _check(
+                f"probe.{name}",
+                "fail",
+                expected=f"{name} {locked}, as locked",
+                found=told[name],
+                remedy="another copy is loaded: see probe.libraries",
+            )
+
+
+def _cudnn(number: Any) -> str:
+    """Return `9.19.0` of 91900 (cudnn.h: major * 10000 + minor * 100 + patch since 9)."""
+    if not isinstance(number, int):
+        return ""
+    return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
+
+
+def _belongs(path: str, prefix: str) -> bool:
+    name = os.path.basename(path)
+    return path.startswith(f"{os.path.realpath(prefix)}/") or name.startswith(("libcuda.so", "libnvidia"))
+
+
+def _allocator(facts: ProbeFacts, wanted: str | None) -> Iterator[Check]:
+    answer = facts.answer("allocator")
+    if answer is None or not answer["ok"] or not wanted:
+        return
+    settings = answer["settings"]
+    missed = []
+    for pair in wanted.split(","):
+        key, _, value = pair.partition(":")
+        told = settings.get(key.strip())
+        if told is not None and str(told).lower() != value.strip().lower():
+            missed.append(f"{key.strip()} is {told}, not {value.strip()}")
+    if missed:
+        yield _check(
+            "probe.allocator",
+            "fail",
+            expected=wanted,
+            found="; ".join(missed),
+            remedy="this torch reads another variable (PYTORCH_[CUDA_]ALLOC_CONF): envlock run sets the one it reads",
+        )
+    else:
+        yield _check("probe.allocator", "pass", expected=wanted, found="honoured")

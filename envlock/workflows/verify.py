@@ -1,0 +1,407 @@
+"""Verifying: which environment, which tiers, in which order, and what a passed probe is remembered for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envlock.declare.files import load_profile
+from envlock.declare.profile import Profile, launch_inputs
+from envlock.environment import build, store
+from envlock.environment.distributions import site_packages
+from envlock.environment.seal import Seal
+from envlock.errors import EnvironmentMissing, EnvlockError, LockStale, UsageError
+from envlock.launch import command
+from envlock.launch import environ as composition
+from envlock.layout import Layout
+from envlock.lock.document import Lock
+from envlock.lock.files import load_lock
+from envlock.lock.freshness import compare
+from envlock.verify import attestation, host, nvml, probe
+from envlock.verify.check import Check, Tier, holds
+from envlock.verify.host_checks import host_checks, older
+from envlock.verify.machine import Gpus, Machine, Unavailable
+from envlock.verify.probe_checks import collective_checks, probe_checks
+from envlock.verify.static import static_checks
+
+TIERS: tuple[Tier, ...] = ("static", "host", "probe")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """How to verify."""
+
+    tiers: tuple[Tier, ...] = ()
+    """Empty: all that this machine allows."""
+    deep: bool = False
+    python: Path | None = None
+    """Judge this interpreter's environment instead of a generation."""
+    capability: str | None = None
+    """Instead of the profile's."""
+    count: int | None = None
+    no_gpu: bool = False
+    collective: bool = False
+    timeout: float = probe.TIMEOUT
+    fresh: bool = False
+    """Probe again, whatever is remembered."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What a verification found."""
+
+    profile: str
+    generation: str | None
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether no check failed."""
+        return holds(self.checks)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what `verify --json` promises."""
+        return {
+            "profile": self.profile,
+            "generation": self.generation,
+            "ok": self.ok,
+            "checks": [check.as_dict() for check in self.checks],
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Subject:
+    name: str
+    prefix: Path
+    python: Path
+    profile: Profile | None
+    lock: Lock | None
+    lock_digest: str | None
+    seal: Seal | None
+    declared: Mapping[str, Any]
+
+
+def verify(
+    layout: Layout | None,
+    name: str | None,
+    options: Options,
+    environ: Mapping[str, str],
+    say: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Judge an environment tier by tier; a tier that fails does not keep the next from being judged.
+
+    Raises EnvironmentMissing, UsageError, FileError: what cannot be judged at all.
+    """
+    subject = _foreign(layout, name, options) if options.python else _managed(layout, name, options)
+    machine = host.observe(environ)
+    tiers = options.tiers or _possible(subject, machine, options)
+    checks: list[Check] = []
+    if "static" in tiers:
+        say("reading files")
+        checks += static_checks(
+            subject.prefix,
+            profile=subject.profile,
+            lock=subject.lock,
+            lock_digest=subject.lock_digest,
+            seal=subject.seal,
+            deep=options.deep,
+            driver=machine.kernel_driver,
+            cache=None if layout is None else layout.cache,
+        )
+    gpu = subject.declared.get("gpu")
+    gpus: Gpus | Unavailable | None = None
+    if "host" in tiers or "probe" in tiers:
+        say("asking the driver")
+        gpus = nvml.observe()
+    if "host" in tiers and gpus is not None:
+        floor = subject.lock.torch.driver_floor if subject.lock is not None and subject.lock.torch else None
+        checks += host_checks(gpu, floor or (subject.seal.driver_floor if subject.seal else None), machine, gpus)
+    if "probe" in tiers and gpus is not None:
+        checks += _probe(layout, subject, options, environ, machine, gpus, say)
+    if not options.tiers and len(tiers) < len(TIERS):
+        left = ", ".join(tier for tier in TIERS if tier not in tiers)
+        why = "--no-gpu" if options.no_gpu else "no NVIDIA driver here" if gpu else "the profile has no [gpu]"
+        checks.append(Check(id="tiers.left-out", tier="static", status="skip", found=f"{left}: {why}"))
+    return Report(
+        profile=subject.name,
+        generation=None if subject.seal is None else subject.seal.generation,
+        checks=tuple(checks),
+    )
+
+
+def _managed(layout: Layout | None, name: str | None, options: Options) -> _Subject:
+    if layout is None or name is None:
+        raise UsageError("which profile?", hint="envlock verify NAME, or --python PATH")
+    profile = load_profile(layout, name)
+    lock: Lock | None = None
+    digest: str | None = None
+    try:
+        lock, digest = load_lock(layout, name)
+    except LockStale:
+        lock = None
+    prefix = store.current_prefix(layout, name)
+    seal = store.read_seal(prefix)
+    return _Subject(
+        name=name,
+        prefix=prefix,
+        python=prefix / "bin" / "python",
+        profile=profile,
+        lock=lock,
+        lock_digest=digest,
+        seal=seal,
+        declared=_declared(launch_inputs(profile), options),
+    )
+
+
+def _foreign(layout: Layout | None, name: str | None, options: Options) -> _Subject:
+    """Return any interpreter's environment, judged by the profile named, or by --gpu, or by nothing but itself."""
+    assert options.python is not None
+    python = options.python
+    if python.is_dir():
+        python = python / "bin" / "python"
+    if not python.exists():
+        raise EnvironmentMissing(f"there is no interpreter at {python}", hint="--python PATH/TO/bin/python")
+    prefix = python.absolute().parent.parent
+    try:
+        site_packages(prefix)
+    except FileNotFoundError as error:
+        raise EnvironmentMissing(str(error), hint="--python PATH/TO/bin/python of a venv") from error
+    profile = load_profile(layout, name) if layout is not None and name is not None else None
+    lock, digest = None, None
+    if layout is not None and name is not None:
+        try:
+            lock, digest = load_lock(layout, name)
+        except EnvlockError:
+            lock, digest = None, None
+    declared = launch_inputs(profile) if profile is not None else {"gpu": None, "kernels": {}, "env": {}}
+    return _Subject(
+        name=name or str(prefix),
+        prefix=prefix,
+        python=python,
+        profile=profile,
+        lock=lock,
+        lock_digest=digest,
+        seal=None,
+        declared=_declared(declared, options),
+    )
+
+
+def _declared(inputs: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    declared = dict(inputs)
+    gpu = dict(declared.get("gpu") or {})
+    if options.capability is not None:
+        gpu["compute-capability"] = options.capability
+    if options.count is not None:
+        gpu["count"] = options.count
+    declared["gpu"] = gpu or None
+    return declared
+
+
+def _possible(subject: _Subject, machine: Machine, options: Options) -> tuple[Tier, ...]:
+    if options.no_gpu or not subject.declared.get("gpu") or machine.kernel_driver is None:
+        return ("static",)
+    return TIERS
+
+
+def _probe(
+    layout: Layout | None,
+    subject: _Subject,
+    options: Options,
+    environ: Mapping[str, str],
+    machine: Machine,
+    gpus: Gpus | Unavailable,
+    say: Callable[[str], None],
+) -> tuple[Check, ...]:
+    if isinstance(gpus, Unavailable):
+        return (Check(id="probe.end", tier="probe", status="skip", found=f"the driver does not answer: {gpus.reason}"),)
+    gpu: Mapping[str, Any] = subject.declared.get("gpu") or {}
+    count = int(gpu.get("count") or 1)
+    kept = None
+    now: dict[str, str] = {}
+    if layout is not None and subject.seal is not None:
+        kept = layout.attestations(subject.name) / subject.seal.generation
+        now = attestation.basis(
+            seal=subject.seal.environment_digest,
+            driver=gpus.driver,
+            gpus=[device.uuid for device in gpus.devices],
+            boot=machine.boot_id,
+        )
+        if attestation.holds(kept, now) and not options.fresh and not options.collective:
+            told = attestation.read(kept) or {}
+            return (
+                Check(
+                    id="probe.attested",
+                    tier="probe",
+                    status="pass",
+                    found=f"passed at {told.get('time', 'an earlier time')} under this seal, driver, GPUs and boot",
+                ),
+            )
+    env = _environment(subject, environ)
+    say(f"probing {count} GPUs")
+    facts = probe.run(
+        subject.python,
+        env,
+        count=count,
+        imports=_imports(subject.declared),
+        triton=(site_packages(subject.prefix) / "triton").is_dir(),
+        timeout=options.timeout,
+    )
+    checks = probe_checks(
+        facts,
+        prefix=str(subject.prefix),
+        capability=gpu.get("compute-capability"),
+        cuda=_cuda(subject),
+        count=count,
+        versions=_versions(subject.lock),
+        allocator=_allocator(subject.declared),
+    )
+    if options.collective and count > 1:
+        say("an all-reduce over two ranks")
+        checks += collective_checks(probe.collective(subject.python, env))
+    if kept is not None:
+        if holds(checks):
+            attestation.remember(kept, now, time=build.now())
+        else:
+            attestation.forget(kept)
+    return checks
+
+
+def _environment(subject: _Subject, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment a launch would have, so that the probe sees what the launch will see."""
+    if subject.seal is None:
+        return dict(environ)
+    plan = composition.plan(
+        subject.seal.declared.get("env") or {},  # type: ignore[arg-type]
+        profile=subject.name,
+        generation=subject.seal.generation,
+        prefix=str(subject.prefix),
+        torch=None if subject.seal.torch is None else subject.seal.torch.version,
+        digest=subject.seal.environment_digest,
+        cache_root=str(subject.prefix.parent.parent.parent / "cache" / "jit"),
+        verdict="probing",
+    )
+    foreign = command.foreign_folders(environ.get("PATH", ""))
+    return composition.apply(plan, environ, foreign=foreign).env
+
+
+def _imports(declared: Mapping[str, Any]) -> Sequence[str]:
+    required = (declared.get("kernels") or {}).get("require") or []
+    return [name for name in required if name != "torch" and name.isidentifier()]
+
+
+def _cuda(subject: _Subject) -> str | None:
+    if subject.profile is not None and subject.profile.torch is not None:
+        return subject.profile.torch.cuda
+    return subject.seal.torch.cuda if subject.seal is not None and subject.seal.torch is not None else None
+
+
+def _versions(lock: Lock | None) -> dict[str, str]:
+    """Return the locked versions of NCCL and cuDNN, whatever CUDA suffix their packages carry."""
+    found = {}
+    for package in () if lock is None else lock.packages:
+        for library in ("nccl", "cudnn"):
+            if package.name.startswith(f"nvidia-{library}-cu"):
+                found[library] = package.version
+    return found
+
+
+def _allocator(declared: Mapping[str, Any]) -> str | None:
+    assigned = (declared.get("env") or {}).get("set") or {}
+    return assigned.get("PYTORCH_CUDA_ALLOC_CONF") or assigned.get("PYTORCH_ALLOC_CONF")
+
+
+def from_lock(layout: Layout, name: str, *, driver: str | None, capability: str | None) -> Report:
+    """Judge what a lock alone tells of a host: the driver floor, and the device code it recorded for a capability."""
+    profile = load_profile(layout, name)
+    lock, _ = load_lock(layout, name)
+    checks = [_agreement(profile, lock), *_floor(lock, driver)]
+    wanted = capability or (None if profile.gpu is None else profile.gpu.compute_capability)
+    if wanted is not None:
+        checks += _coverage(profile, lock, wanted)
+    return Report(profile=name, generation=None, checks=tuple(checks))
+
+
+def _agreement(profile: Profile, lock: Lock) -> Check:
+    changes = compare(profile, lock)
+    if not changes:
+        return Check(id="lock.fresh", tier="static", status="pass", found="the lock answers its profile")
+    return Check(
+        id="lock.fresh",
+        tier="static",
+        status="fail",
+        expected="a lock made for this profile",
+        found="; ".join(map(str, changes)),
+        where=f"locks/{profile.name}.toml",
+        remedy=f"envlock lock {profile.name}",
+    )
+
+
+def _floor(lock: Lock, driver: str | None) -> list[Check]:
+    floor = None if lock.torch is None else lock.torch.driver_floor
+    if driver is None or floor is None:
+        return [Check(id="driver.floor", tier="host", status="skip", found=f"the floor is {floor or 'none'}")]
+    if older(driver, floor):
+        return [
+            Check(
+                id="driver.floor",
+                tier="host",
+                status="fail",
+                expected=f"{floor} or newer",
+                found=driver,
+                remedy="upgrade the host's driver, or use a profile for an earlier CUDA",
+            )
+        ]
+    return [Check(id="driver.floor", tier="host", status="pass", expected=f"{floor} or newer", found=driver)]
+
+
+def _coverage(profile: Profile, lock: Lock, capability: str) -> list[Check]:
+    known = [package for package in lock.packages if package.device_code is not None]
+    if not known:
+        return [
+            Check(
+                id="kernels.coverage",
+                tier="static",
+                status="skip",
+                found="the lock records no device code",
+                remedy=f"envlock sync {profile.name}, then envlock lock {profile.name}: wheels in the cache are read",
+            )
+        ]
+    checks = []
+    for package in known:
+        code = package.device_code
+        assert code is not None
+        counted = code.coverage.get(capability)
+        if counted is None:
+            checks.append(
+                Check(
+                    id="kernels.coverage",
+                    tier="static",
+                    status="skip",
+                    found=f"{package.name} was counted for {', '.join(code.coverage) or 'nothing'}, not for {capability}",
+                )
+            )
+        elif not counted.sass + counted.ptx and counted.none:
+            required = package.name == "torch" or package.name.replace("-", "_") in profile.kernels.require
+            checks.append(
+                Check(
+                    id="kernels.coverage",
+                    tier="static",
+                    status="fail" if required else "warn",
+                    expected=f"code for {capability}",
+                    found=f"{package.name}: none in {counted.none} containers; it has {', '.join(code.targets)}",
+                    remedy="choose a version built for this GPU",
+                )
+            )
+    if all(check.status == "skip" for check in checks) and not checks:
+        checks.append(
+            Check(
+                id="kernels.coverage",
+                tier="static",
+                status="pass",
+                expected=f"code for {capability}",
+                found=f"{len(known)} packages with device code, each has some for {capability}",
+            )
+        )
+    return checks

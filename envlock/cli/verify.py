@@ -93,7 +93,8 @@ def verify(
 def _rendered(report: workflow.Report, *, everything: bool) -> str:
     """Return what failed first, warnings next, the rest folded into one line."""
     by_status = {
-        status: [check for check in report.checks if check.status == status] for status in ("fail", "warn", "skip", "pass")
+        status: [check for check in report.checks if check.status == status]
+        for status in ("fail", "warn", "skip", "pass")
     }
     lines = [line for status in ("fail", "warn") for check in by_status[status] for line in _lines(check)]
     lines += [f"{show.mark('skip')} {check.id}: {check.found}" for check in by_status["skip"] if check.found]

@@ -1,4 +1,4 @@
-"""`envlock verify`: will this stack run on these GPUs?"""
+"""`envlock verify`: tell before launch whether a stack runs on these GPUs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from envlock.errors import ProjectNotFound, UsageError
 from envlock.verify import explain
 from envlock.verify.check import Check
 from envlock.workflows import verify as workflow
+from envlock.workflows import verify_lock as lock_only
 
 
 @click.command()
@@ -68,7 +69,7 @@ def verify(
     if from_lock:
         if layout is None or name is None:
             raise UsageError("--from-lock judges a profile's lock", hint="envlock verify NAME --from-lock --gpu 12.0")
-        report = workflow.from_lock(layout, name, driver=driver, capability=gpu)
+        report = lock_only.from_lock(layout, name, driver=driver, capability=gpu)
     else:
         options = workflow.Options(
             tiers=tiers,
@@ -118,9 +119,8 @@ def _lines(check: Check) -> list[str]:
     lines = [head]
     if check.expected:
         lines.append(f"     expected: {check.expected}")
-    if check.where:
-        lines += [f"     {'where' if not number else '     '}:    {line}" if not number else f"               {line}"
-                  for number, line in enumerate(check.where.splitlines())]  # fmt: skip
+    for number, line in enumerate(check.where.splitlines()):
+        lines.append(f"     {'' if number else 'where:':<9} {line}")
     if check.remedy:
         lines.append(f"     {click.style('try', fg='cyan')}:      {check.remedy}")
     return lines

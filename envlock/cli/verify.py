@@ -11,7 +11,7 @@ import click
 from envlock.cli import context, show
 from envlock.errors import ProjectNotFound, UsageError
 from envlock.verify import explain
-from envlock.verify.check import Check
+from envlock.verify.check import Check, Tier
 from envlock.workflows import verify as workflow
 from envlock.workflows import verify_lock as lock_only
 
@@ -36,7 +36,7 @@ from envlock.workflows import verify_lock as lock_only
 def verify(
     ctx: click.Context,
     name: str | None,
-    tiers: tuple[workflow.Tier, ...],
+    tiers: tuple[Tier, ...],
     deep: bool,
     as_json: bool,
     wanted: str | None,

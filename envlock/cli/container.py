@@ -201,3 +201,11 @@ def destroy(ctx: click.Context, name: str, *, yes: bool) -> None:
         click.confirm(f"Remove {shlex.quote(what)} and everything in its root file system?", abort=True, err=True)
     removed = work.destroy(engine)
     click.echo(f"{name} {'is removed' if removed else 'does not exist'}", err=True)
+
+
+@container.command(epilog="Example: envlock container schema > container.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of container/NAME.toml, for editors that complete and check."""
+    from envlock.container.schema import container_schema
+
+    click.echo(json.dumps(container_schema(), indent=2))

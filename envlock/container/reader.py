@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping
+from typing import Any
 
 from envlock.container.declaration import (
     DRIVERS,
@@ -19,131 +19,14 @@ from envlock.container.declaration import (
     Mount,
     Paths,
 )
+from envlock.declare.fields import Table, line_numbers
 from envlock.errors import ContainerFileError, Fault
 from envlock.layout import is_profile_name
 
-_Word = TypeVar("_Word", bound=str)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)")
-_UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
-_HEADER = re.compile(r"\s*\[\[?\s*([A-Za-z0-9_.\-]+)\s*\]\]?")
-_KEY = re.compile(r"""\s*"?([A-Za-z0-9_\-]+)"?\s*=""")
 _DEVICE = re.compile(r"\d{1,2}|GPU-[0-9a-fA-F-]{8,}")
 _MODE = re.compile(r"0?[0-7]{3}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.\-]+(?:=[A-Za-z0-9.+:~\-]+)?")
-_KINDS = {str: "a string", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
-
-
-class _Table:
-    """One table of the file being taken apart; what nobody asked for in the end is a fault."""
-
-    def __init__(self, data: Mapping[str, Any], at: str, faults: list[Fault], lines: Mapping[str, int]) -> None:
-        self.data = data
-        self.at = at
-        self.faults = faults
-        self.lines = lines
-        self.asked: set[str] = set()
-
-    def path(self, key: str) -> str:
-        return f"{self.at}.{key}" if self.at else key
-
-    def fault(self, key: str, message: str, *, found: Any = None, suggestion: str | None = None) -> None:
-        path = self.path(key)
-        line = self.lines.get(path, self.lines.get(self.at))
-        self.faults.append(
-            Fault(path, message, line=line, found=None if found is None else repr(found), suggestion=suggestion)
-        )
-
-    def take(self, key: str, kind: type) -> Any:
-        """Return the value of `key` if it is there and of that kind, else None (a wrong kind is a fault)."""
-        self.asked.add(key)
-        value = self.data.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            self.fault(key, f"must be {_KINDS[kind]}, not {_KINDS.get(type(value), type(value).__name__)}", found=value)
-            return None
-        return value
-
-    def text(self, key: str) -> str | None:
-        value = self.take(key, str)
-        if value is not None and (not value or "\n" in value or "\0" in value):
-            self.fault(key, "must be one line, and not empty", found=value)
-            return None
-        return cast("str | None", value)
-
-    def number(self, key: str, low: int, high: int) -> int | None:
-        value = self.take(key, int)
-        if value is not None and not low <= value <= high:
-            self.fault(key, f"must be from {low} to {high}", found=value)
-            return None
-        return cast("int | None", value)
-
-    def flag(self, key: str) -> bool:
-        return bool(self.take(key, bool))
-
-    def choice(self, key: str, words: Sequence[_Word]) -> _Word | None:
-        value = self.text(key)
-        if value is None:
-            return None
-        for word in words:
-            if word == value:
-                return word
-        close = difflib.get_close_matches(value, [str(word) for word in words], n=1)
-        self.fault(key, f"must be one of {', '.join(words)}", found=value, suggestion=close[0] if close else None)
-        return None
-
-    def size(self, key: str) -> int | None:
-        value = self.text(key)
-        if value is None:
-            return None
-        match = _SIZE.fullmatch(value)
-        if match is None:
-            self.fault(key, 'must be a size such as "64 GiB" or "512 MiB"', found=value)
-            return None
-        return int(float(match[1]) * (1 << _UNITS[match[2]]))
-
-    def folder(self, key: str) -> str | None:
-        value = self.text(key)
-        if value is None:
-            return None
-        if not value.startswith("/") or ".." in value.split("/") or any(char in value for char in " ,\t"):
-            self.fault(key, "must be an absolute path without `..`, spaces or commas", found=value)
-            return None
-        return value.rstrip("/") or "/"
-
-    def strings(self, key: str, pattern: re.Pattern[str] | None = None, says: str = "") -> tuple[str, ...]:
-        values = self.take(key, list) or []
-        good = []
-        for number, value in enumerate(values):
-            if not isinstance(value, str) or not value or "\n" in value:
-                self.fault(key, f"entry {number + 1} must be a string of one line", found=value)
-            elif pattern is not None and pattern.fullmatch(value) is None:
-                self.fault(key, f"entry {number + 1} {says}", found=value)
-            else:
-                good.append(value)
-        return tuple(good)
-
-    def table(self, key: str) -> _Table | None:
-        value = self.take(key, dict)
-        return None if value is None else _Table(value, self.path(key), self.faults, self.lines)
-
-    def tables(self, key: str) -> list[_Table]:
-        values = self.take(key, list) or []
-        found = []
-        for number, value in enumerate(values):
-            if isinstance(value, dict):
-                found.append(_Table(value, f"{self.path(key)}[{number}]", self.faults, self.lines))
-            else:
-                self.fault(key, f"write [[{self.path(key)}]] tables", found=value)
-        return found
-
-    def close(self) -> None:
-        """Make a fault of every key nobody asked for."""
-        for key in self.data:
-            if key not in self.asked:
-                close = difflib.get_close_matches(key, sorted(self.asked), n=1)
-                self.fault(key, "unknown key", suggestion=close[0] if close else None)
 
 
 def read_container(name: str, text: str, file: str) -> Container:
@@ -157,7 +40,7 @@ def read_container(name: str, text: str, file: str) -> Container:
         match = re.search(r"at line (\d+)", str(error))
         line = int(match[1]) if match else None
         raise ContainerFileError(file, [*faults, Fault("", f"not TOML: {error}", line=line)]) from error
-    top = _Table(data, "", faults, _lines(text))
+    top = Table(data, "", faults, line_numbers(text))
     container = _container(name, top)
     top.close()
     if faults or container is None:
@@ -165,7 +48,7 @@ def read_container(name: str, text: str, file: str) -> Container:
     return container
 
 
-def _container(name: str, top: _Table) -> Container | None:
+def _container(name: str, top: Table) -> Container | None:
     engine = top.choice("engine", ENGINES)
     if "engine" not in top.data:
         top.fault("engine", f"is missing: one of {', '.join(ENGINES)}")
@@ -211,7 +94,7 @@ def _container(name: str, top: _Table) -> Container | None:
     return Container(**{**{key: getattr(container, key) for key in Container.__slots__}, "paths": paths})
 
 
-def _gpus(top: _Table, proxmox: bool, privileged: bool) -> Gpus | None:  # noqa: FBT001 two facts of the file
+def _gpus(top: Table, proxmox: bool, privileged: bool) -> Gpus | None:  # noqa: FBT001 two facts of the file
     table = top.table("gpu")
     if table is None:
         return None
@@ -254,7 +137,7 @@ def _gpus(top: _Table, proxmox: bool, privileged: bool) -> Gpus | None:  # noqa:
     return gpus
 
 
-def _mounts(top: _Table) -> tuple[Mount, ...]:
+def _mounts(top: Table) -> tuple[Mount, ...]:
     mounts = []
     for table in top.tables("mount"):
         use = table.choice("use", MOUNT_USES) or "data"
@@ -274,8 +157,8 @@ def _mounts(top: _Table) -> tuple[Mount, ...]:
     return tuple(mounts)
 
 
-def _limits(top: _Table) -> Limits:
-    table = top.table("limits") or _Table({}, "limits", top.faults, top.lines)
+def _limits(top: Table) -> Limits:
+    table = top.table("limits") or Table({}, "limits", top.faults, top.lines)
     memlock: Any = table.data.get("memlock", "unlimited" if "gpu" in top.data else None)
     if memlock in ("unlimited", None):
         table.asked.add("memlock")
@@ -292,9 +175,9 @@ def _limits(top: _Table) -> Limits:
     return limits
 
 
-def _paths(top: _Table, mounts: tuple[Mount, ...]) -> Paths:
+def _paths(top: Table, mounts: tuple[Mount, ...]) -> Paths:
     """Return where things lie inside: as `[paths]` says, else where a mount of that use is, else below STATE."""
-    table = top.table("paths") or _Table({}, "paths", top.faults, top.lines)
+    table = top.table("paths") or Table({}, "paths", top.faults, top.lines)
     seen = {mount.use: mount.target for mount in reversed(mounts)}
     paths = Paths(
         project=table.folder("project") or seen.get("project", f"{STATE}/project"),
@@ -305,7 +188,7 @@ def _paths(top: _Table, mounts: tuple[Mount, ...]) -> Paths:
     return paths
 
 
-def _env(top: _Table) -> Mapping[str, str]:
+def _env(top: Table) -> Mapping[str, str]:
     table = top.table("env")
     if table is None:
         return {}
@@ -316,21 +199,4 @@ def _env(top: _Table) -> Mapping[str, str]:
             table.fault(key, "cannot name a variable")
         elif value is not None:
             found[key] = value
-    return found
-
-
-def _lines(text: str) -> dict[str, int]:
-    """Return the line of each table header and key, by path as faults name them (`mount[1].target`)."""
-    found: dict[str, int] = {}
-    at = ""
-    seen: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := _HEADER.match(line):
-            at = header[1]
-            if line.lstrip().startswith("[["):
-                seen[at] = seen.get(at, -1) + 1
-                at = f"{at}[{seen[at]}]"
-            found.setdefault(at, number)
-        elif key := _KEY.match(line):
-            found.setdefault(f"{at}.{key[1]}" if at else key[1], number)
     return found

@@ -23,7 +23,7 @@ from envlock.container.transport import Transport
 from envlock.errors import ContainerError, TransportError
 from envlock.workflows import container as work
 from tests.container.test_lxc import FAKE, FAKE_PROC
-from tests.support import pct_stand_in
+from tests.support import lxc, pct_stand_in
 
 pytestmark = pytest.mark.lxc
 
@@ -49,7 +49,7 @@ def state(tmp_path: Path, guest: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     root.mkdir()
     programs = pct_stand_in.install(root)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envlock" / "rootfs"
+    cache = lxc.cache() / "envlock" / "rootfs"
     (root / "templates" / "base.tar").symlink_to(next(cache.glob("debian-bookworm-*.tar")))
     (root / "dev" / "nvidia-caps").mkdir(parents=True)
     (root / "proc" / "driver" / "nvidia").mkdir(parents=True)

@@ -12,6 +12,11 @@ from pathlib import Path
 PACKAGES = '["python3", "python3-venv", "ca-certificates"]'  # those of local-lxc: one root file system for both
 
 
+def cache() -> Path:
+    """Return the user's cache folder: root file systems stay there from one run of the tests to the next."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
 def project(folder: Path, name: str, *, extra: str = "", host: str | None = None) -> Path:
     """Write a project with one profile and one declared container."""
     (folder / "profiles").mkdir(parents=True)

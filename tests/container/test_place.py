@@ -1,0 +1,121 @@
+"""`--in NAME` end to end: a real container, a real index on loopback, the same words as here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from envlock.errors import UsageError
+from envlock.workflows.place import split
+from tests.support import lxc
+from tests.support.project import Project
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "kept"),
+    [
+        (["sync", "a", "--in", "x"], "x", ["sync", "a"]),
+        (["-C", "/p", "sync", "--in=x", "a", "--json"], "x", ["sync", "a", "--json"]),
+        (["run", "a", "--in", "x", "--", "p", "--in", "y", "-C"], "x", ["run", "a", "--", "p", "--in", "y", "-C"]),
+        (["run", "a", "--", "--in", "y"], None, ["run", "a", "--", "--in", "y"]),
+        (["--project=/p", "status"], None, ["status"]),
+    ],
+)
+def test_the_place_is_taken_out_and_the_rest_stays(words: list[str], place: str | None, kept: list[str]) -> None:
+    assert split(words) == (place, kept)
+
+
+@pytest.mark.parametrize("words", [["sync", "--in"], ["run", "a", "--in", "--", "x"]])
+def test_a_place_without_a_name_is_refused(words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        split(words)
+
+
+MOUNTS = """
+[[mount]]
+use = "project"
+target = "/srv/project"
+"""
+
+
+@pytest.fixture
+def placed(request: pytest.FixtureRequest, project: Project) -> Iterator[Project]:
+    """A locked project with a container, its files mounted or pushed; the container has the host's network."""
+    project.wheel("tiny", "1.0")
+    project.simple_profile("small", "tiny==1.0", more='[env]\npass = ["TOKEN_*"]\n')
+    (project.root / "container").mkdir()
+    extra = MOUNTS if getattr(request, "param", "pushed") == "mounted" else ""
+    project.env["XDG_CACHE_HOME"] = str(lxc.cache())
+    (project.root / "container" / "envlock-place.toml").write_text(
+        f'engine = "lxc"\nprivileged = true\npackages = {lxc.PACKAGES}\n{extra}'
+    )
+    assert project.run("lock", "small").code == 0
+    try:
+        made = project.run("container", "create", "envlock-place")
+        assert made.code == 0, made.err
+        yield project
+    finally:
+        project.run("container", "destroy", "envlock-place", "--yes")
+
+
+@pytest.mark.lxc
+@pytest.mark.parametrize("placed", ["mounted", "pushed"], indirect=True)
+def test_the_same_commands_mean_the_same_there(placed: Project) -> None:
+    synced = placed.run("sync", "small", "--in", "envlock-place", "--json")
+    assert synced.code == 0, synced.err
+    assert synced.json["profiles"][0]["built"] is True
+    assert placed.run("sync", "small", "--in", "envlock-place", "--json").json["profiles"][0]["built"] is False
+    code = "import os, sys, json; print(json.dumps([sys.prefix, sys.argv[1:], os.environ.get('TOKEN_A'), os.environ.get('OTHER')]))"
+    words = ("a b", "it's", "$HOME", "", "x\ny", "--in", "-C")
+    placed.env |= {"TOKEN_A": "s3cret 'x'", "OTHER": "stays"}
+    ran = placed.run("run", "small", "--in", "envlock-place", "--", "python", "-c", code, *words)
+    assert ran.code == 0, ran.err
+    prefix, arguments, token, other = json.loads(ran.out)
+    assert prefix.startswith("/var/lib/envlock/store/envs/small/0001-")
+    assert (arguments, token, other) == (list(words), "s3cret 'x'", None)
+    assert placed.run("run", "small", "--in", "envlock-place", "--", "sh", "-c", "exit 7").code == 7
+    status = placed.run("status", "--in", "envlock-place", "--json").json["profiles"]
+    assert [(one["name"], one["synced"]) for one in status] == [("small", "current")]
+
+
+@pytest.mark.lxc
+def test_a_changed_lock_is_seen_there_at_once_and_the_refusal_says_what_to_type_here(placed: Project) -> None:
+    assert placed.run("sync", "small", "--in", "envlock-place").code == 0
+    placed.wheel("tiny", "1.1")
+    placed.simple_profile("small", "tiny==1.1")
+    assert placed.run("lock", "small").code == 0
+    refused = placed.run("run", "small", "--in", "envlock-place", "--", "true")
+    assert refused.code == 125
+    assert "envlock sync small --in envlock-place" in refused.err
+
+
+@pytest.mark.lxc
+def test_a_profile_that_names_its_container_runs_there_and_inside_it_is_local(placed: Project) -> None:
+    text = placed.layout.profile("small").read_text()
+    placed.layout.profile("small").write_text(f'container = "envlock-place"\n{text}')
+    assert placed.run("sync", "small").code == 0
+    ran = placed.run("run", "small", "--", "python", "-c", "import sys; print(sys.prefix)")
+    assert ran.out.startswith("/var/lib/envlock/store/")
+    inside = subprocess.run(
+        [
+            "lxc-attach",
+            "-n",
+            "envlock-place",
+            "--clear-env",
+            "--",
+            "/usr/local/bin/envlock",
+            "run",
+            "small",
+            "--",
+            "true",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert inside.returncode == 0, inside.stderr
+    assert not (Path(placed.root) / ".envlock" / "envs" / "small").exists()

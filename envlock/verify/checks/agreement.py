@@ -7,8 +7,8 @@ from envlock.verify.check import Check
 from envlock.verify.checks.told import bad, good, listed, skipped
 from envlock.verify.subject import Subject
 
-# Not part of a lock: what a venv may bring by itself. Source: `venv` and `virtualenv --seed`.
-_SEEDS = frozenset({"pip", "setuptools", "wheel"})
+# Not part of a lock: what a venv may bring by itself (`venv`, `virtualenv --seed`), and what envlock puts there.
+_SEEDS = frozenset({"pip", "setuptools", "wheel", "envlock-guard"})
 
 
 def checks(subject: Subject) -> tuple[Check, ...]:
@@ -86,5 +86,9 @@ def _packages(subject: Subject) -> Check:
 
 
 def _same(locked: str, there: str | None) -> bool:
-    # A folder name writes `+cu128` and `-` its own way; an index may leave the local part out.
-    return there is not None and there.replace("_", "-").split("+")[0] == locked.replace("_", "-").split("+")[0]
+    # A folder name writes `+cu128` and `-` its own way. A lock without a local part does not ask for one; one with it does:
+    # 2.11.0 is not 2.11.0+cu128.
+    if there is None:
+        return False
+    one, other = there.replace("_", "-"), locked.replace("_", "-")
+    return one == other or ("+" not in other and one.split("+")[0] == other)

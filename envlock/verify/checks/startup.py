@@ -88,7 +88,11 @@ def _scripts(subject: Subject) -> Check:
     if not subject.facts.scripts:
         return skipped(name, "no console scripts here")
     own = f"{subject.prefix}/bin/"
-    wrong = [(script, interpreter) for script, interpreter in subject.facts.scripts if not interpreter.startswith(own)]
+    # `$(dirname ...)`: envlock's own pip finds the interpreter that lies beside it
+    right = (own, "$(dirname")
+    wrong = [
+        (script, interpreter) for script, interpreter in subject.facts.scripts if not interpreter.startswith(right)
+    ]
     if not wrong:
         return good(name, found=f"{len(subject.facts.scripts)} console scripts start this environment's Python")
     return bad(

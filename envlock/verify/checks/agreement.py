@@ -86,7 +86,7 @@ def _packages(subject: Subject) -> Check:
 
 
 def _same(locked: str, there: str | None) -> bool:
-    # A folder name writes `+cu128` and `-` its own way. A lock with a local part asks for it: 2.11.0 is not 2.11.0+cu128.
+    # A folder name writes `+cu128` and `-` its own way. A local part that is locked is asked for (2.11.0+cu128).
     if there is None:
         return False
     one, other = there.replace("_", "-"), locked.replace("_", "-")

@@ -21,6 +21,7 @@ from envlock.workflows import lock as workflow
 @click.option(
     "--check", is_flag=True, help="Write nothing and ask nobody; exit 1 if a lock no longer answers its profile."
 )
+@click.option("--no-inspect", is_flag=True, help="Do not record the device code of the wheels at hand.")
 @click.option("--dry-run", is_flag=True, help="Resolve and show what would change, but write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
@@ -30,6 +31,7 @@ def lock(
     upgrade: bool,
     upgrade_package: tuple[str, ...],
     check: bool,
+    no_inspect: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -47,6 +49,7 @@ def lock(
         upgrade=upgrade,
         upgrade_packages=upgrade_package,
         write=not dry_run,
+        inspect=None if no_inspect else workflow.inspector(layout, os.environ),
     )
     with show.steps(quiet=as_json) as say:
         results = workflow.lock_all(layout, chosen, options, os.environ, say)

@@ -60,7 +60,7 @@ def read_facts(
         torch=torch_build(site),
         installed=records.installed,
         binaries=_binaries(os.fspath(site), reads, records),
-        libraries=_libraries(reads, records),
+        libraries=libraries_of(reads, records.owners),
         claims=records.claims,
         ptxas=tuple(Ptxas(path, read.release) for path, read in reads.items() if is_assembler(path.rpartition("/")[2])),
         scripts=tuple(_scripts(prefix / "bin")),
@@ -69,6 +69,12 @@ def read_facts(
         ),
         jit=(site / "triton" / "backends" / "nvidia").is_dir(),
     )
+
+
+def libraries_below(root: Path, package: str, memory: LibraryMemory) -> tuple[Library, ...]:
+    """Return what holds device code below a folder that one package was unpacked into."""
+    reads = _read_all(os.fspath(root), _walk(os.fspath(root)), memory)
+    return libraries_of(reads, dict.fromkeys(reads, package))
 
 
 def _walk(site: str) -> Iterator[str]:
@@ -92,7 +98,7 @@ def _read_all(site: str, paths: Iterable[str], memory: LibraryMemory) -> dict[st
     return reads
 
 
-def _libraries(reads: Mapping[str, Read], records: Records) -> tuple[Library, ...]:
+def libraries_of(reads: Mapping[str, Read], owners: Mapping[str, str]) -> tuple[Library, ...]:
     """Return what holds device code; the bare cubins of one folder count as one library, each a container."""
     found: list[Library] = []
     folders: dict[str, list[tuple[str, Read]]] = {}
@@ -100,11 +106,11 @@ def _libraries(reads: Mapping[str, Read], records: Records) -> tuple[Library, ..
         if path.endswith(".cubin"):
             folders.setdefault(path.rpartition("/")[0], []).append((path, read))
         elif read.code.containers or read.code.problems:
-            found.append(Library(path, records.owners.get(path, ""), read.code))
+            found.append(Library(path, owners.get(path, ""), read.code))
     for folder, members in folders.items():
         containers = merged([item for _, read in members for item in read.code.containers])
         problems = tuple(f"{path}: {problem}" for path, read in members for problem in read.code.problems)
-        owner = records.owners.get(members[0][0], "")
+        owner = owners.get(members[0][0], "")
         found.append(Library(f"{folder}/*.cubin", owner, DeviceCode(containers, problems)))
     return tuple(sorted(found))
 

@@ -16,13 +16,24 @@ from envlock.lock import text
 from envlock.lock.document import DeviceCode, Lock, Package
 from envlock.lock.files import read_lock
 from envlock.lock.freshness import Changed, compare
+from envlock.resolve import uv
 from envlock.resolve.indexes import load_index_map
 from envlock.resolve.resolution import resolve
+from envlock.verify.wheels import inspect_lock
 
 Say = Callable[[str, str], None]
 """Called with a profile's name and what is being done for it."""
 Inspect = Callable[[Lock, Mapping[str, str]], Mapping[str, DeviceCode]]
 """Given a lock and index URLs, returns the device code of the packages whose wheels are at hand."""
+
+
+def inspector(layout: Layout, environ: Mapping[str, str]) -> Inspect:
+    """Return what reads the device code of a lock's packages out of uv's cache; it downloads nothing."""
+
+    def inspect(lock: Lock, _urls: Mapping[str, str]) -> Mapping[str, DeviceCode]:
+        return inspect_lock(lock, uv.cache_dir(environ), layout.cache)
+
+    return inspect
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

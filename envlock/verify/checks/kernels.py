@@ -143,10 +143,14 @@ def _ptx(subject: Subject, capability: str, libraries: list[Library], require: t
 
 def _locked(subject: Subject, capability: str) -> Check:
     name = "kernels.locked"
+    # Where one package's library overlays another's, neither holds what its wheel did.
+    overlaid = {owner for claim in subject.facts.claims if ".so" in claim.path for owner in claim.packages}
     recorded = {
         package.name: package.device_code.coverage[capability]
         for package in (subject.lock.packages if subject.lock else ())
-        if package.device_code is not None and capability in package.device_code.coverage
+        if package.device_code is not None
+        and capability in package.device_code.coverage
+        and package.name not in overlaid
     }
     if not recorded:
         return skipped(name, "the lock records no device code (locked with --no-inspect)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,16 +30,11 @@ SCRIPT = "def main():\n    import sys\n    print('leafy', *sys.argv[1:])\n    re
 TORCH = {"torch/version.py": "__version__ = '2.10.0+cu128'\ncuda: str | None = '12.8'\n", "torch/__init__.py": ""}
 
 
-def build(folder: Path, wheels: Path, url: str) -> Project:
+def build(folder: Path, uv_cache: Path, url: str) -> Project:
     root = folder / "pro ject"  # a space: every path is quoted, or this fails
     (root / "profiles").mkdir(parents=True)
-    env = clean_environment(folder, folder / "uv-cache") | {"ENVLOCK_INDEX_PYPI_URL": url}
-    project = Project(root=root, index=None, env=env)  # type: ignore[arg-type] # the index is held by the fixture
-    project.profile("app", PROFILE)
-    project.profile("gpu", PROFILE + '\n[gpu]\ncompute-capability = "12.0"\n')
-    project.ok("lock")
-    project.ok("sync")
-    return project
+    env = clean_environment(folder, uv_cache) | {"ENVLOCK_INDEX_PYPI_URL": url}
+    return Project(root=root, index=None, env=env)  # type: ignore[arg-type] # the index is held by the fixture
 
 
 def offer(wheels: Path) -> None:
@@ -57,17 +53,25 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     wheels.mkdir()
     offer(wheels)
     with serving(wheels) as index:
-        yield build(folder, wheels, index.url)
+        project = build(folder, folder / "uv-cache", index.url)
+        project.profile("app", PROFILE)
+        project.profile("gpu", PROFILE + '\n[gpu]\ncompute-capability = "12.0"\n')
+        project.ok("lock")
+        project.ok("sync")
+        yield project
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Project]:
-    """A project of this test's own, with synced profiles `app` and `gpu`."""
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    offer(wheels)
-    with serving(wheels) as index:
-        yield build(tmp_path, wheels, index.url)
+def own(launched: Project, tmp_path: Path) -> Project:
+    """A project of this test's own, with a synced profile `app`, from the same locks, index and uv cache."""
+    url = launched.env["ENVLOCK_INDEX_PYPI_URL"]
+    project = build(tmp_path, Path(launched.env["ENVLOCK_UV_CACHE_DIR"]), url)
+    shutil.copytree(launched.layout.locks, project.layout.locks)
+    # Copies: a file edited in place through a hard link would change uv's cache, and with it every other test.
+    project.profile("app", 'links = "copy"\n' + PROFILE)
+    shutil.copytree(launched.layout.cache, project.layout.cache)
+    project.ok("sync", "app")
+    return project
 
 
 SHELLS = (["dash"], ["bash", "--posix"], ["bash"], ["busybox", "sh"])

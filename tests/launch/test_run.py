@@ -106,13 +106,13 @@ def test_a_drifted_environment_is_refused_naming_file_and_package(own: Project, 
     assert file.name.encode() in refused_again.stderr
 
 
-def test_a_foreign_install_is_refused_whoever_made_it(own: Project) -> None:
+def test_a_foreign_install_is_refused_whoever_made_it(own: Project, launched: Project) -> None:
     own.ok("run", "app", *PRINT)
     from uv import find_uv_bin
 
     done = subprocess.run(
         [find_uv_bin(), "pip", "install", "--python", own.prefix("app") / "bin" / "python", "--no-index",
-         "--reinstall", "--find-links", own.root.parent / "wheels", "leaf"],
+         "--reinstall", "--find-links", launched.root.parent / "wheels", "leaf"],
         env=own.env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

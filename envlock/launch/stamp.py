@@ -96,6 +96,27 @@ def differing(prefix: str, text: str, *, full: bool) -> str | None:
     return None
 
 
+def settle(prefix: str) -> None:
+    """Give folders their sealed mtime back. Only for a prefix that was just found to hold what was sealed.
+
+    A file that came and went leaves nothing but a newer folder; without this, every later launch would scan for it.
+    """
+    try:
+        lines = read(prefix).split("\n")
+    except OSError:
+        return
+    for line in lines[1:-1]:
+        mtime, size, path = line.split(" ", 2)
+        if size != "-":
+            continue
+        try:
+            status = os.lstat(f"{prefix}/{path}")
+            if status.st_mtime_ns != int(mtime):
+                os.utime(f"{prefix}/{path}", ns=(status.st_atime_ns, int(mtime)))
+        except OSError:
+            continue  # another user's store: such launches scan each time
+
+
 def read(prefix: str) -> str:
     """Return the text of a generation's stamp. Raises OSError."""
     with open(f"{prefix}/seal/{FILE}", encoding="utf-8", errors="surrogateescape") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import socket
 import time
@@ -52,11 +53,13 @@ def prepare(layout: Layout, request: Request, variables: Mapping[str, str], say:
     FileError when the words or a file are wrong.
     """
     name = request.name
-    load_profile(layout, name)  # says which profiles there are when this is none
+    profile = load_profile(layout, name)  # says which profiles there are when this is none
     if request.has("--sync"):
         sync.sync_one(layout, name, sync.Options(), variables, say)
     no_gpu = request.has("--no-gpu") or variables.get("ENVLOCK_NO_GPU", "") not in ("", "0")
     facts = verify(layout, name, no_gpu=no_gpu)
+    if profile.container is not None and not variables.get("ENVLOCK_INSIDE"):
+        ticket.forget(str(layout.environments(name)))  # the next launch belongs in the container, unless told again
     extra = dict(pair.split("=", 1) for pair in request.values.get("--profile-env", ()))
     held: Claim | None = None
     if request.value("--gpus") is not None:
@@ -142,6 +145,7 @@ def verify(layout: Layout, name: str, *, no_gpu: bool) -> dict[str, Any]:
         generation, seal = _sealed(layout, name, digest)
         prefix = layout.generation(name, generation)
         _undrifted(prefix, seal, name)
+        stamp.settle(str(prefix))
         _right_torch(prefix, seal, name)
     except (LaunchRefused, FileError, UsageError):
         raise
@@ -253,16 +257,30 @@ def _right_torch(prefix: Path, seal: Seal, name: str) -> None:
 
 
 def _has_driver(seal: Seal, name: str, host: Mapping[str, str]) -> None:
-    if host["driver"]:
+    floor = seal.driver_floor
+    found = driver_version(host["driver"])
+    if found is not None and (floor is None or _numbers(found) >= _numbers(floor)):
         return
-    floor = f"an NVIDIA driver {seal.driver_floor} or newer" if seal.driver_floor else "an NVIDIA driver"
+    wanted = f"an NVIDIA driver {floor} or newer" if floor else "an NVIDIA driver"
+    if host["driver"]:
+        message = f"the NVIDIA driver is too old for CUDA {seal.torch.cuda if seal.torch else ''} of profile {name}"
+        hint = f"install driver {floor} on the host; or envlock run --no-gpu {name} -- ... to launch without a GPU"
+    else:
+        message = f"profile {name} asks for a GPU, and this machine has no NVIDIA driver loaded"
+        hint = f"envlock run --no-gpu {name} -- ... to launch without a GPU"
     raise LaunchRefused(
-        f"profile {name} asks for a GPU, and this machine has no NVIDIA driver loaded",
-        where=ticket.DRIVER,
-        expected=floor,
-        found="none",
-        hint=f"envlock run --no-gpu {name} -- ... to launch without a GPU",
+        message, where=ticket.DRIVER, expected=wanted, found=found or host["driver"] or "none", hint=hint
     )
+
+
+def driver_version(line: str) -> str | None:
+    """Return the driver's version from the first line of /proc/driver/nvidia/version, open and closed modules alike."""
+    found = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)(?:\s|$)", line)
+    return found[1] if found else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def _plain(table: object) -> dict[str, object]:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from envlock.launch import ticket
+from envlock.launch import stamp, ticket
+from envlock.workflows.run import driver_version
 from tests.launch.conftest import shim
 from tests.support.project import Project, Result
 
@@ -232,3 +233,55 @@ def test_a_damaged_ticket_only_costs_time(own: Project) -> None:
     assert own.ok("run", "app", *PRINT).out == "ran\n"
     (folder / "ticket.sh").write_text("")
     assert shim(own, "python", "-c", "print('ran')").stdout == b"ran\n"
+
+
+def test_a_file_that_came_and_went_leaves_the_environment_as_it_was(own: Project) -> None:
+    own.ok("run", "app", *PRINT)
+    passing = own.site("app") / "leaf" / "passing"
+    passing.write_text("")
+    passing.unlink()
+    assert own.ok("run", "app", *PRINT).out == "ran\n"
+    guarded = ("--", "python", "-c", "import envlock_guard; envlock_guard.require('app'); print('ran')")
+    assert own.ok("run", "app", *guarded).out == "ran\n"
+    folder = own.layout.environments("app")
+    assert stamp.differing(str(own.prefix("app")), stamp.read(str(own.prefix("app"))), full=True) is None
+    assert ticket.read(str(folder)) is not None
+
+
+def test_a_store_on_another_disk(launched: Project, tmp_path: Path) -> None:
+    home = {"ENVLOCK_HOME": str(tmp_path / "a store")}
+    launched.ok("sync", "app", env=home)
+    launched.ok("run", "app", *PRINT, env=home)
+    shim_path = tmp_path / "a store" / "bin" / "app"
+    for words in (["python", "-c", "print('ran')"], ["sh", "-c", "echo ran"]):  # the fast and the slow way
+        done = subprocess.run(
+            [shim_path, *words], env=launched.env, cwd="/", capture_output=True, text=True, check=False
+        )
+        assert done.stdout == "ran\n", done.stderr
+    bare = launched.run("run", "app", "--", "python", "-c", "import sys; print(sys.prefix)")
+    assert bare.out.strip() == str(launched.prefix("app"))
+
+
+def test_a_profile_of_a_container_launched_here_leaves_no_ticket(own: Project) -> None:
+    own.profile("app", 'container = "ct"\n' + own.layout.profile("app").read_text())
+    assert own.ok("run", "--in", "here", "app", *PRINT).out == "ran\n"
+    assert ticket.read(str(own.layout.environments("app"))) is None
+
+
+def test_eight_launches_at_once(own: Project) -> None:
+    started = [own.start("run", "app", *PRINT) for _ in range(8)]
+    assert [process.communicate()[0] for process in started] == ["ran\n"] * 8
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Wed Jan 22 10:00:00 UTC 2025", "570.86.10"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (x@y)", "580.95.05"),
+        ("NVRM version: NVIDIA UNIX aarch64 Kernel Module  535.54", "535.54"),
+        ("", None),
+        ("something else 1.2.3", None),
+    ],
+)
+def test_the_driver_tells_its_version(line: str, version: str | None) -> None:
+    assert driver_version(line) == version

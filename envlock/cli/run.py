@@ -54,6 +54,8 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> None:
 
     with show.steps(quiet="--json" in request.flags) as say:
         launch = workflow.prepare(layout, request, os.environ, say)
+    for warning in launch.warnings:
+        click.echo(f"{click.style('warning', fg='yellow')}: {warning.found}; {warning.remedy}", err=True)
     if request.has("--explain-env"):
         click.echo(explanation(launch), err=True)
     log = request.value("--log") or os.environ.get("ENVLOCK_LOG")

@@ -94,7 +94,7 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
     sources = _sources(plan, found)
     code.link_cached(set(sources).difference(wheels))  # envlock's own distributions are known only now
     code.compile_missing(sources, say)
-    return _seal(plan, prefix, generation, stock, how)
+    return seal_tree(plan, prefix, generation, stock, how)
 
 
 @contextmanager
@@ -210,7 +210,8 @@ def _write_extras(prefix: Path, files: Mapping[str, bytes]) -> None:
             target.chmod(0o755)
 
 
-def _seal(plan: Plan, prefix: Path, generation: str, stock: Stock, how: str) -> Seal:
+def seal_tree(plan: Plan, prefix: Path, generation: str, stock: Stock, how: str) -> Seal:
+    """Write the seal of a finished tree, by rename; before it the prefix is nothing, after it an environment."""
     site = site_packages(prefix)
     torch = torch_build(site)
     declared = plan.profile.torch

@@ -71,6 +71,10 @@ def attempt(project: str, home: str, request: options.Request, variables: Mappin
     no_gpu = request.has("--no-gpu") or variables.get("ENVLOCK_NO_GPU", "") not in ("", "0")
     if not matches(facts, project=project, environments=environments, no_gpu=no_gpu):
         return
+    if facts["gpu"] and any(
+        "-backend" in word or word == "--enable-pcie-oneshot-allreduce" for word in request.command
+    ):
+        return  # verify/launch_arguments.py has something to say about such words
     prefix = f"{environments}/{facts['generation']}"
     if not _unchanged(prefix, environments, began):
         return

@@ -29,7 +29,10 @@ from envlock.launch import command, environ, fast, lease, shim, stamp, ticket
 from envlock.launch.options import Request
 from envlock.layout import Layout
 from envlock.lock.files import load_lock
+from envlock.verify.check import Check
+from envlock.verify.launch_arguments import lint
 from envlock.workflows import sync
+from envlock.workflows import verify as verification
 from envlock.workflows.gpus import Claim, claim
 
 
@@ -41,6 +44,8 @@ class Launch:
     composition: environ.Composition
     facts: Mapping[str, Any]
     cwd: str | None
+    warnings: tuple[Check, ...] = ()
+    """Arguments that name a backend without code for the declared GPU."""
     gpus: tuple[str, ...] = ()
     """UUIDs held by this process, when --gpus was given."""
     claim: Claim | None = field(default=None, repr=False)
@@ -57,7 +62,7 @@ def prepare(layout: Layout, request: Request, variables: Mapping[str, str], say:
     if request.has("--sync"):
         sync.sync_one(layout, name, sync.Options(), variables, say)
     no_gpu = request.has("--no-gpu") or variables.get("ENVLOCK_NO_GPU", "") not in ("", "0")
-    facts = verify(layout, name, no_gpu=no_gpu)
+    facts = verify(layout, name, no_gpu=no_gpu, variables=variables)
     if profile.container is not None and not variables.get("ENVLOCK_INSIDE"):
         ticket.forget(str(layout.environments(name)))  # the next launch belongs in the container, unless told again
     extra = dict(pair.split("=", 1) for pair in request.values.get("--profile-env", ()))
@@ -90,14 +95,34 @@ def prepare(layout: Layout, request: Request, variables: Mapping[str, str], say:
     except command.Refusal as error:
         kind = CommandNotFound if error.code == CommandNotFound.exit_code else CommandNotExecutable
         raise kind(error.message, found=error.found, hint=error.hint) from error
+    warnings = _lint(facts, request, composition.env)
     return Launch(
         argv=tuple(argv),
+        warnings=warnings,
         composition=composition,
         facts=facts,
         cwd=cwd,
         gpus=held.uuids if held else (),
         claim=held,
     )
+
+
+def _lint(facts: Mapping[str, Any], request: Request, env: Mapping[str, str]) -> tuple[Check, ...]:
+    """Return warnings about the command's arguments; raise LaunchRefused for them under [kernels] lint = "error"."""
+    declared = store.read_seal(Path(facts["prefix"])).declared
+    gpu, kernels = declared.get("gpu"), declared.get("kernels")
+    how = kernels.get("lint", "warn") if isinstance(kernels, Mapping) else "warn"
+    if not isinstance(gpu, Mapping) or how == "off":
+        return ()
+    found = lint(request.command, str(gpu.get("compute-capability")), environ=dict(env))
+    if found and how == "error":
+        raise LaunchRefused(
+            found[0].found,
+            where=f"profiles/{facts['profile']}.toml: [kernels]: lint",
+            expected=found[0].expected,
+            hint=found[0].remedy,
+        )
+    return found
 
 
 def entry(launch: Launch, request: Request) -> dict[str, object]:
@@ -134,7 +159,7 @@ def execute(launch: Launch) -> None:
         ) from error
 
 
-def verify(layout: Layout, name: str, *, no_gpu: bool) -> dict[str, Any]:
+def verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str]) -> dict[str, Any]:
     """Hold the current generation against its lock, its seal and the host; keep a ticket; return the ticket's facts.
 
     Raises LaunchRefused naming what is wrong and the command that mends it.
@@ -162,6 +187,7 @@ def verify(layout: Layout, name: str, *, no_gpu: bool) -> dict[str, Any]:
     host = ticket.host_facts()
     if gpu and not no_gpu:
         _has_driver(seal, name, host)
+        _fits_these_gpus(layout, name, variables)
     volatile = isinstance(gpu, dict) and (gpu.get("min-free-memory") or gpu.get("exclusive"))
     facts = {
         "profile": name,
@@ -183,6 +209,21 @@ def verify(layout: Layout, name: str, *, no_gpu: bool) -> dict[str, Any]:
         facts["attested"] = kept[0].get("attested")  # a launch without a GPU does not undo what one with it proved
     ticket.write(environments, facts, _for_shim(layout, facts), began)
     return facts
+
+
+def _fits_these_gpus(layout: Layout, name: str, variables: Mapping[str, str]) -> None:
+    """Hold the stack against the host and its GPUs; a passed probe is remembered (verify/attestation.py)."""
+    report = verification.verify(layout, name, verification.Options(tiers=("host", "probe")), variables)
+    failed = [check for check in report.checks if check.status == "fail"]
+    if failed:
+        first = failed[0]
+        raise LaunchRefused(
+            f"{first.id}: {first.found}",
+            where=first.where or None,
+            expected=first.expected or None,
+            hint=first.remedy or f"envlock verify {name}",
+            details=[f"{check.id}: {check.found}" for check in failed[1:6]],
+        )
 
 
 def _for_shim(layout: Layout, facts: dict[str, Any]) -> str:

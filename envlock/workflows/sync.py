@@ -179,7 +179,7 @@ def _plan(
         offline=options.offline,
         origin=origin(layout.project),
         extra_files=guard_install.files(_site(chosen), has_pip=lock.package("pip") is not None),
-        seal_files=[_launch_files, lambda prefix, stock: inspect_environment(prefix, stock, layout.cache)],
+        seal_files=[launch_files, lambda prefix, stock: inspect_environment(prefix, stock, layout.cache)],
     )
 
 
@@ -187,7 +187,7 @@ def _site(chosen: interpreter.Interpreter) -> str:
     return f"lib/python{'.'.join(chosen.version.split('.')[:2])}/site-packages"
 
 
-def _launch_files(prefix: Path, stock: Stock) -> dict[str, bytes]:
+def launch_files(prefix: Path, stock: Stock) -> dict[str, bytes]:
     """Return what launches compare with: the stamp, and what the guard knows of its environment."""
     torch = torch_build(site_packages(prefix))
     known = guard_install.record(

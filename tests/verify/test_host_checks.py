@@ -1,0 +1,159 @@
+"""Judgements about a machine, on facts as values: no GPU is needed to know what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envlock.verify import host
+from envlock.verify.check import Check
+from envlock.verify.host_checks import host_checks, older, visible
+from envlock.verify.machine import Device, Gpus, Machine, Node, Unavailable
+
+GIB = 2**30
+DEVICE = Device(
+    index=0,
+    uuid="GPU-00000000-0000-0000-0000-000000000000",
+    name="NVIDIA RTX PRO 6000 Blackwell",
+    capability="12.0",
+    memory_total=96 * GIB,
+    memory_used=GIB // 2,
+    link=(5, 16),
+    link_max=(5, 16),
+)
+GPUS = Gpus(driver="580.95.05", cuda="13.0", devices=(DEVICE, replace(DEVICE, index=1, uuid="GPU-11111111-1")))
+MACHINE = Machine(
+    kernel_driver="580.95.05",
+    open_modules=True,
+    user_libraries=("580.95.05",),
+    nodes=(
+        Node(path="/dev/nvidiactl", major=195, openable=True),
+        Node(path="/dev/nvidia-uvm", major=510, openable=True),
+    ),
+    majors={"nvidia": 195, "nvidia-uvm": 510},
+    shm_total=GIB,
+    shm_free=GIB,
+    memlock=None,
+    iommu="",
+)
+DECLARED = {"compute-capability": "12.0", "count": 2, "min-free-memory": 90 * GIB, "exclusive": True}
+
+
+def judge(machine: Machine = MACHINE, gpus: Gpus | Unavailable = GPUS, **declared: Any) -> dict[str, Check]:
+    found = host_checks({**DECLARED, **declared}, "580.65.06", machine, gpus)
+    return {check.id: check for check in found}
+
+
+def failed(checks: dict[str, Check]) -> set[str]:
+    return {name for name, check in checks.items() if check.status == "fail"}
+
+
+def test_a_machine_as_it_should_be_passes() -> None:
+    checks = judge()
+    assert failed(checks) == set()
+    assert not [check for check in checks.values() if check.status == "warn"]
+
+
+def test_no_driver_is_told_with_the_way_out() -> None:
+    checks = judge(replace(MACHINE, kernel_driver=None), Unavailable(kind="no-driver", reason="Driver Not Loaded"))
+    assert failed(checks) == {"driver.present"}
+    assert "--no-gpu" in checks["driver.present"].remedy
+
+
+def test_driver_versions_compare_by_number() -> None:
+    assert older("580.9", "580.65.06")
+    assert not older("580.95.05", "580.65.06")
+    assert older("575.57.08", "580.65.06")
+    assert not older("580.65.06", "580.65.6")
+
+
+def test_a_driver_below_the_floor_fails() -> None:
+    assert "driver.floor" in failed(judge(replace(MACHINE, kernel_driver="575.57.08", user_libraries=("575.57.08",))))
+
+
+def test_a_user_space_of_another_driver_fails() -> None:
+    checks = judge(replace(MACHINE, user_libraries=("570.86.10",)), Unavailable(kind="mismatch", reason="mismatch"))
+    assert "libcuda.so.570.86.10" in checks["driver.match"].found
+
+
+def test_a_stale_uvm_major_and_a_closed_node_are_told_apart() -> None:
+    stale = replace(MACHINE, nodes=(Node(path="/dev/nvidia-uvm", major=235, openable=True),))
+    assert "major 235, the kernel says 510" in judge(stale)["devices.nodes"].found
+    closed = replace(MACHINE, nodes=(Node(path="/dev/nvidia-uvm", major=510, error="Operation not permitted"),))
+    assert "cgroup" in judge(closed)["devices.nodes"].remedy
+
+
+def test_too_few_wrong_full_and_busy_gpus() -> None:
+    one = replace(GPUS, devices=(DEVICE,))
+    assert failed(judge(gpus=one)) == {"gpu.count"}
+    hopper = replace(
+        GPUS, devices=tuple(replace(device, capability="9.0", name="NVIDIA H200") for device in GPUS.devices)
+    )
+    assert failed(judge(gpus=hopper)) == {"gpu.capability"}
+    full = replace(GPUS, devices=tuple(replace(device, memory_used=50 * GIB) for device in GPUS.devices))
+    assert failed(judge(gpus=full)) == {"gpu.free-memory", "gpu.exclusive"}
+    assert failed(judge(gpus=full, exclusive=False)) == {"gpu.free-memory"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (None, 2),
+        ("0", 1),
+        ("1,0", 2),
+        ("GPU-1111", 1),
+        ("", "empty"),
+        ("7", "no GPU '7'"),
+        ("0,0", "twice"),
+        ("GPU-9", "no GPU 'GPU-9'"),
+    ],
+)
+def test_cuda_visible_devices_as_cuda_reads_it(setting: str | None, expected: int | str) -> None:
+    found = visible(GPUS.devices, setting)
+    if isinstance(expected, int):
+        assert not isinstance(found, str)
+        assert len(found) == expected
+    else:
+        assert isinstance(found, str)
+        assert expected in found
+
+
+def test_slow_and_sick_gpus_warn() -> None:
+    sick = replace(DEVICE, throttle=("hardware power brake",), remap_pending=True, link=(5, 8), mig=True)
+    checks = judge(gpus=replace(GPUS, devices=(sick, GPUS.devices[1])))
+    assert failed(checks) == set()
+    warned = {name for name, check in checks.items() if check.status == "warn"}
+    assert warned == {"gpu.throttle", "gpu.health", "gpu.link", "gpu.mig"}
+
+
+def test_leaks_and_limits() -> None:
+    checks = judge(
+        replace(MACHINE, environ={"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"}, shm_total=64 * 2**20, shm_free=1)
+    )
+    assert checks["environ.leaks"].status == "warn"
+    assert checks["host.shm"].status == "fail"
+
+
+def test_facts_are_read_below_a_root(tmp_path: Path) -> None:
+    """A recorded tree: what an RTX PRO host shows, with one node missing."""
+    (tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0/information").write_text("Model: x\nDevice Minor: \t 0\n")
+    (tmp_path / "proc/driver/nvidia/version").write_text(
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n"
+    )
+    (tmp_path / "proc/devices").write_text(
+        "Character devices:\n195 nvidia\n195 nvidiactl\n510 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
+    )
+    (tmp_path / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
+    (tmp_path / "usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05").write_text("")
+    found = host.observe({"LD_PRELOAD": "x", "SECRET": "y"}, root=tmp_path)
+    assert found.kernel_driver == "580.95.05"
+    assert found.open_modules is True
+    assert found.user_libraries == ("580.95.05",)
+    assert found.majors["nvidia-uvm"] == 510
+    assert [node.path for node in found.nodes] == ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"]
+    assert all(node.major is None for node in found.nodes)
+    assert found.environ == {"LD_PRELOAD": "x"}

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# What can only be proved on a real GPU, as one transcript: sh tests/gpu/prove.sh PYTHON CAPABILITY
+# PYTHON is the interpreter of a venv with torch on a machine with an NVIDIA GPU; no network is needed.
+set -u
+python=$1 capability=$2 other=12.0
+export PYTHONPATH=$PWD NO_COLOR=1
+work=$(mktemp -d)
+envlock() { "$python" -m envlock "$@"; }
+title() { printf '\n===== %s\n' "$*"; }
+timed() { local begin; begin=$(date +%s.%N); "$@"; local code=$?; printf -- '-- exit %s after %.1f s\n' "$code" "$(echo "$(date +%s.%N) - $begin" | bc -l 2>/dev/null || "$python" -c "import time;print(time.time()-$begin)")"; }
+
+title "the machine"; nvidia-smi -L | sed 's/GPU-[0-9a-f-]*/GPU-.../'; cat /proc/driver/nvidia/version | head -1
+"$python" - <<'P'
+import json
+from dataclasses import asdict
+import os
+from envlock.verify import host, nvml
+machine, gpus = host.observe(os.environ), nvml.observe()
+print(json.dumps({"machine": asdict(machine), "gpus": asdict(gpus)}, indent=1))
+P
+
+title "declared $capability: host and probe"; timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier host --tier probe --all
+title "declared $capability: static"; timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier static
+title "declared $other"; timed envlock -C "$work" verify --python "$python" --gpu "$other" --count 1 --tier host --tier probe
+title "CUDA_VISIBLE_DEVICES empty"; CUDA_VISIBLE_DEVICES= timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier host --tier probe
+
+title "a probe that hangs (an import that never ends), 20 s allowed"
+mkdir -p "$work/hang/torch"; echo 'import time; time.sleep(10**6)' > "$work/hang/torch/__init__.py"
+PYTHONPATH=$work/hang:$PWD timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier probe --timeout 20
+
+title "an extension that crashes"
+mkdir -p "$work/crash" "$work/p/profiles"
+printf 'import ctypes\nctypes.string_at(0)\n' > "$work/crash/crashing_extension.py"
+minor=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+printf 'python = "%s"\n[gpu]\ncompute-capability = "%s"\n[kernels]\nrequire = ["crashing_extension"]\n' "$minor" "$capability" > "$work/p/profiles/crash.toml"
+PYTHONPATH=$work/crash:$PWD timed envlock -C "$work/p" verify crash --python "$python" --tier probe
+
+title "an exhausted GPU"
+"$python" -c '
+import sys, time, torch
+free, _ = torch.cuda.mem_get_info()
+hold = torch.empty(int(free - 300 * 2**20), dtype=torch.uint8, device="cuda")
+print("holding", round(hold.numel() / 2**30), "GiB", flush=True)
+time.sleep(600)' & holder=$!
+sleep 15
+printf 'python = "%s"\n[gpu]\ncompute-capability = "%s"\nmin-free-memory = "8 GiB"\nexclusive = true\n' "$minor" "$capability" > "$work/p/profiles/full.toml"
+timed envlock -C "$work/p" verify full --python "$python" --tier host --tier probe
+kill $holder; wait $holder 2>/dev/null
+
+title "a sealed generation: probe, then attestation"
+"$python" tests/gpu/seal_by_hand.py "$work/sealed" "$("$python" -c 'import sys; print(sys.prefix)')" "$capability"
+timed envlock -C "$work/sealed" verify gpu --tier host --tier probe
+timed envlock -C "$work/sealed" verify gpu --tier host --tier probe
+title "run: first launch, then twice more"
+for i in 1 2 3; do timed envlock -C "$work/sealed" run gpu -- python -c 'import os; print("launched", os.environ["ENVLOCK_VERDICT"])'; done
+rm -rf "$work"

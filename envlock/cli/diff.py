@@ -8,6 +8,7 @@ import click
 
 from envlock import system
 from envlock.cli import context
+from envlock.cli.place import in_place
 from envlock.errors import UsageError
 from envlock.review.findings import SEVERITIES, Severity, at_least
 from envlock.review.report import Comparison
@@ -15,6 +16,7 @@ from envlock.workflows import diff as workflow
 
 
 @click.command()
+@in_place
 @click.argument("sides", nargs=-1, metavar="[A B | A..B]", shell_complete=context.complete_profiles)
 @click.option("--base", metavar="REV", help="Compare every lock at REV with the working tree.")
 @click.option("--format", "form", type=click.Choice(["text", "markdown", "html", "json"]), default="text")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from envlock.cli import context, show
+from envlock.cli.place import in_place
 from envlock.errors import ProjectNotFound, UsageError
 from envlock.verify import explain
 from envlock.verify.check import Check, Tier
@@ -17,6 +18,7 @@ from envlock.workflows import verify_lock as lock_only
 
 
 @click.command()
+@in_place
 @click.argument("name", required=False, shell_complete=context.complete_profiles)
 @click.option("--tier", "tiers", multiple=True, type=click.Choice(workflow.TIERS), help="Only this tier; repeatable.")
 @click.option("--deep", is_flag=True, help="Hash every file instead of comparing size and time.")

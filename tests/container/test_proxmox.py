@@ -41,6 +41,9 @@ gid = 44
 memlock = "64 KiB"
 """
 
+EMPTY = TEXT.replace("base.tar", "empty.tar")
+"""For what never starts: a root file system that is unpacked in no time."""
+
 
 @pytest.fixture
 def state(tmp_path: Path, guest: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -51,6 +54,8 @@ def state(tmp_path: Path, guest: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     cache = lxc.cache() / "envlock" / "rootfs"
     (root / "templates" / "base.tar").symlink_to(next(cache.glob("debian-bookworm-*.tar")))
+    (root / "empty" / "sbin").mkdir(parents=True)
+    subprocess.run(["tar", "-c", "-C", root / "empty", "-f", root / "templates" / "empty.tar", "."], check=True)
     (root / "dev" / "nvidia-caps").mkdir(parents=True)
     (root / "proc" / "driver" / "nvidia").mkdir(parents=True)
     (root / "proc" / "devices").write_text(FAKE_PROC)
@@ -96,13 +101,13 @@ def test_a_container_is_made_configured_started_and_entered(state: Path) -> None
 
 
 def test_a_change_of_the_declaration_becomes_set_and_delete_and_raw_lines(state: Path) -> None:
-    made = engine(state)
+    made = engine(state, EMPTY)
     host = facts(made, state)
     made.make_rootfs(host)
     made.write_config(host)
     file = state / "pve" / "lxc" / "4200.conf"
     file.write_text(file.read_text() + "\n[before-upgrade]\ncores: 1\nlxc.prlimit.memlock: 1\n")
-    changed = engine(state, TEXT.replace('"64 KiB"', '"128 KiB"\ncores = 2').replace('mode = "0660"\ngid = 44', ""))
+    changed = engine(state, EMPTY.replace('"64 KiB"', '"128 KiB"\ncores = 2').replace('mode = "0660"\ngid = 44', ""))
     fewer = replace(host, nodes=tuple(node for node in host.nodes if not node.name.startswith("nvidia-caps")))
     changed.write_config(fewer)
     conf = (state / "pve" / "lxc" / "4200.conf").read_text()
@@ -118,11 +123,11 @@ def test_a_change_of_the_declaration_becomes_set_and_delete_and_raw_lines(state:
 
 
 def test_what_pct_refuses_is_told_in_its_words(state: Path) -> None:
-    absent = engine(state, TEXT.replace("base.tar", "nothing.tar"))
+    absent = engine(state, EMPTY.replace("empty.tar", "nothing.tar"))
     with pytest.raises(ContainerError, match="pct create failed") as caught:
         absent.make_rootfs(facts(absent, state))
     assert "volume 'local:vztmpl/nothing.tar' does not exist" in "\n".join(caught.value.details)
-    made = engine(state)
+    made = engine(state, EMPTY)
     host = facts(made, state)
     made.make_rootfs(host)
     made.write_config(host)
@@ -136,9 +141,9 @@ def test_what_pct_refuses_is_told_in_its_words(state: Path) -> None:
 
 
 def test_a_container_with_another_name_or_no_tag_is_not_ours(state: Path) -> None:
-    argv = ["pct", "create", "4200", "local:vztmpl/base.tar", "--hostname", "precious"]
+    argv = ["pct", "create", "4200", "local:vztmpl/empty.tar", "--hostname", "precious"]
     subprocess.run(argv, check=True, env=os.environ)
-    made = engine(state)
+    made = engine(state, EMPTY)
     assert made.guest().ours is False
     with pytest.raises(ContainerError, match="was not made by envlock"):
         work.destroy(made)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -105,7 +106,8 @@ def _c_locale(environ: Mapping[str, str]) -> dict[str, str]:
 def _compile(
     prefix: Path, site: Path, missing: Mapping[str, Sequence[str]], *, root: Path, tag: str, environ: Mapping[str, str]
 ) -> None:
-    staging = root / f".compiling-{os.getpid()}"
+    # profiles are synced side by side by the threads of one process
+    staging = root / f".compiling-{os.getpid()}-{threading.get_ident()}"
     jobs = [
         (str(site / source), str(staging / digest / compiled_name(source, tag)), source)
         for digest, files in missing.items()

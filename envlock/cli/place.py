@@ -23,7 +23,13 @@ def in_place(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def wrapped(ctx: click.Context, *args: Any, in_container: str | None, **kwargs: Any) -> Any:
-        if not os.environ.get("ENVLOCK_INSIDE") and in_container != "here":
+        inside = os.environ.get("ENVLOCK_INSIDE")
+        if inside and in_container not in (None, "here", inside):
+            raise UsageError(
+                f"this is {inside}, and from inside there is no way into {in_container}",
+                hint="type it on the machine that declares both",
+            )
+        if not inside and in_container != "here":
             names = _names(kwargs)
             chosen = in_container or (_named(layout(ctx), names) if names else None)
             if chosen is not None:

@@ -81,7 +81,13 @@ def _elsewhere(ctx: click.Context, request: options.Request) -> None:
     from envlock.workflows import place
 
     asked = request.value("--in")
-    if place.inside_of() is not None or asked == place.HERE:
+    inside = place.inside_of()
+    if inside is not None and asked not in (None, place.HERE, inside):
+        raise UsageError(
+            f"this is {inside}, and from inside there is no way into {asked}",
+            hint="type it on the machine that declares both",
+        )
+    if inside is not None or asked == place.HERE:
         return
     layout = context.layout(ctx)
     profile = load_profile(layout, request.name)

@@ -17,6 +17,8 @@ class HostFacts:
 
     reached: bool = True
     """False: nothing below is known."""
+    root: bool = True
+    """Commands there run as root."""
     machine: str = "x86_64"
     cgroup: Literal[1, 2] = 2
     apparmor: bool = False

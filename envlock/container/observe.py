@@ -31,6 +31,7 @@ ls -d /usr/lib/*-linux-gnu/lib*.so.[0-9]* /usr/lib64/lib*.so.[0-9]* /usr/lib/lib
 for p in nvidia-smi nvidia-debugdump nvidia-cuda-mps-control nvidia-cuda-mps-server; do command -v $p; done; part
 for s in "$@"; do [ -d "$s" ] || echo "$s"; done; part
 command -v nvidia-container-cli >/dev/null && [ -x /usr/share/lxc/hooks/nvidia ] && echo yes; part
+id -u; part
 """
 # $1: place file, $2: tool, then packages.
 _INSIDE = r"""
@@ -73,6 +74,7 @@ def host_facts(host: Transport, container: Container, *, dev: str = "/dev", proc
         libraries=(*libraries, *programs) if libraries else (),
         absent_sources=tuple(line for line in parts[10].split("\n") if line),
         hook=parts[11] == "yes",
+        root=parts[12] == "0",
     )
 
 

@@ -6,6 +6,7 @@ on where the world stands.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,7 +68,7 @@ def plan(container: Container, host: HostFacts, guest: GuestFacts, tool: str) ->
 def _making(container: Container, host: HostFacts, guest: GuestFacts) -> list[Step]:
     if container.engine == "proxmox":
         argv = pct_create(container, host)
-        return [Step(id="rootfs", text=f"make CT {container.guest} from {container.template}", details=(_shown(argv),))]
+        return [Step(id="rootfs", text=f"make CT {container.guest} from {container.template}", details=_shown(argv))]
     steps = []
     if not guest.base_cached:
         text = f"make {container.distribution} {container.release} with debootstrap, and keep it for the next time"
@@ -75,8 +76,16 @@ def _making(container: Container, host: HostFacts, guest: GuestFacts) -> list[St
     return [*steps, Step(id="rootfs", text="unpack the root file system")]
 
 
-def _shown(argv: tuple[str, ...]) -> str:
-    return " ".join(word if word and not any(char in word for char in " '\"$") else f"'{word}'" for word in argv)
+def _shown(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command as lines to read, an option a line."""
+    lines = [""]
+    for word in argv:
+        shown = shlex.quote(word)
+        if word.startswith("--"):
+            lines.append(f"  {shown}")
+        else:
+            lines[-1] = f"{lines[-1]} {shown}".lstrip() if len(lines) == 1 else f"{lines[-1]} {shown}"
+    return tuple(lines)
 
 
 def _inside(container: Container, guest: GuestFacts, tool: str) -> list[Step]:
@@ -127,6 +136,8 @@ def _problems(container: Container, host: HostFacts, guest: GuestFacts) -> tuple
         problems.append(f"{container.guest} is there and envlock did not make it: choose another name, or remove it")
     if not host.reached:
         return tuple(problems)
+    if not host.root:
+        problems.append('not root on the host: LXC and Proxmox want root (sudo here, or host = "root@...")')
     problems += [f"{program} is not on the host" for program in host.missing_programs]
     problems += [f"{source} is not on the host, and a mount needs it" for source in host.absent_sources]
     problems += selection(container, host).problems

@@ -119,3 +119,25 @@ def test_a_profile_that_names_its_container_runs_there_and_inside_it_is_local(pl
     )
     assert inside.returncode == 0, inside.stderr
     assert not (Path(placed.root) / ".envlock" / "envs" / "small").exists()
+
+
+@pytest.mark.lxc
+@pytest.mark.sshd
+def test_through_ssh_all_of_it_is_the_same(placed: Project, sshd_config: Path) -> None:
+    file = placed.root / "container" / "envlock-place.toml"
+    file.write_text(f'host = "loop"\n{file.read_text()}')
+    placed.env["ENVLOCK_SSH_CONFIG"] = str(sshd_config)
+    assert placed.run("container", "create", "envlock-place").err.count("+") == 0  # the same container, seen from afar
+    doctor = placed.run("container", "doctor", "envlock-place", "--json")
+    assert doctor.code == 0, doctor.out
+    assert placed.run("sync", "small", "--in", "envlock-place").code == 0
+    placed.env["TOKEN_A"] = "a'b\n"
+    code = "import os, sys; sys.stdout.write(repr([sys.argv[1:], os.environ['TOKEN_A']])); sys.exit(7)"
+    ran = placed.run("run", "small", "--in", "envlock-place", "--", "python", "-c", code, "it's", "$HOME", "", "x\ny")
+    assert (ran.code, ran.out) == (7, repr([["it's", "$HOME", "", "x\ny"], "a'b\n"]))
+    process = placed.start("run", "small", "--in", "envlock-place", "--", "sh", "-c", "echo up; exec sleep 60")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + 15

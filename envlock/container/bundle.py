@@ -15,12 +15,11 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-import uv
-
 import envlock
 from envlock import system
 from envlock.container.declaration import TOOL
 from envlock.errors import ContainerError
+from envlock.resolve import uv
 
 DISTRIBUTION = "envlock-gpu"
 _SCRIPT = f"#!{TOOL}/bin/python -I\nfrom envlock.__main__ import main\n\nmain()\n"
@@ -82,7 +81,7 @@ def _install(wheel: Path, target: Path, python: str, machine: str) -> None:
     constraints.write_text(pins)
     done = system.run(
         (
-            *(uv.find_uv_bin(), "pip", "install", "--quiet", "--target", str(target), "--python", sys.executable),
+            *(uv.binary(), "pip", "install", "--quiet", "--target", str(target), "--python", sys.executable),
             *("--python-version", python, "--python-platform", f"{machine}-manylinux_2_28", "--only-binary", ":all:"),
             *("--link-mode", "copy", "--constraints", str(constraints), str(wheel)),
         ),

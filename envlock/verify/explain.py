@@ -279,17 +279,15 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "NCCL_P2P_DISABLE=1 to be sure of the cause; iommu=pt and no ACS to mend it",
     ),
 }
-_FAMILIES = {"probe.kernel.": "probe.kernels"}
 
 
 def text(wanted: str) -> str:
     """Return the explanation of a check for people. Raises UsageError when there is no check of that id."""
-    key = next((known for prefix, known in _FAMILIES.items() if wanted.startswith(prefix)), wanted)
-    if key not in TEXTS:
+    if wanted not in TEXTS:
         close = difflib.get_close_matches(wanted, TEXTS, n=1)
         raise UsageError(
             f"there is no check {wanted!r}",
             hint=f"did you mean {close[0]}?" if close else f"one of: {', '.join(sorted(TEXTS))}",
         )
-    what, why, remedy = TEXTS[key]
+    what, why, remedy = TEXTS[wanted]
     return f"{wanted}\n  judges: {what}\n  why:    {why}\n  do:     {remedy}"

@@ -144,13 +144,18 @@ def _start(facts: ProbeFacts, capability: str | None, count: int) -> Iterator[Ch
 def _kernels(facts: ProbeFacts) -> Iterator[Check]:
     answers = [answer for answer in facts.answers if answer["probe"].startswith("kernel.")]
     bad = [answer for answer in answers if not answer["ok"]]
+    alike: dict[str, list[Mapping[str, Any]]] = {}
     for answer in bad:
+        alike.setdefault(str(answer["found"]), []).append(answer)
+    for found, those in alike.items():
+        names = sorted({str(answer["probe"]).removeprefix("kernel.") for answer in those})
+        where = sorted({int(answer["device"]) for answer in those})
         yield _check(
-            f"probe.{answer['probe']}",
+            "probe.kernels",
             "fail",
-            expected="the CPU's numbers",
-            found=f"GPU {answer['device']}: {answer['found']}",
-            remedy=_kernel_remedy(str(answer["found"])),
+            expected=f"the CPU's numbers from {', '.join(names)}",
+            found=f"GPU {', '.join(map(str, where))}: {found}",
+            remedy=_kernel_remedy(found),
         )
     good = sorted(
         {str(answer["probe"]).removeprefix("kernel.") for answer in answers}

@@ -29,7 +29,7 @@ def attempt(probe, work, **facts):
     try:
         result = work()
     except BaseException as error:
-        last = traceback.format_exception_only(type(error), error)[-1].strip()
+        last = traceback.format_exception_only(type(error), error)[-1].strip().splitlines()[0]
         say(probe, ok=False, found=last[:600], kind=type(error).__name__, **facts)
         if isinstance(error, KeyboardInterrupt):
             raise

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from envlock.declare.files import load_profile
-from envlock.declare.profile import Profile, launch_inputs
+from envlock.declare.profile import Gpu, Kernels, Profile, launch_inputs
 from envlock.environment import build, store
 from envlock.environment.distributions import site_packages
 from envlock.environment.seal import Seal
@@ -101,7 +101,7 @@ def verify(
         say("reading files")
         checks += static_checks(
             subject.prefix,
-            profile=subject.profile,
+            profile=_for_static(subject),
             lock=subject.lock,
             lock_digest=subject.lock_digest,
             seal=subject.seal,
@@ -184,6 +184,20 @@ def _foreign(layout: Layout | None, name: str | None, options: Options) -> _Subj
         lock_digest=digest,
         seal=None,
         declared=_declared(declared, options),
+    )
+
+
+def _for_static(subject: _Subject) -> Profile | None:
+    """Return the profile that files are judged by: with the GPU of --gpu, or with nothing but it."""
+    gpu = subject.declared.get("gpu")
+    if gpu is None or "compute-capability" not in gpu:
+        return subject.profile
+    chosen = Gpu(compute_capability=str(gpu["compute-capability"]), count=int(gpu.get("count") or 1))
+    if subject.profile is None:
+        return Profile(name=subject.name, python="", gpu=chosen, kernels=Kernels(require=("torch",)))
+    before = subject.profile.gpu
+    return replace(
+        subject.profile, gpu=chosen if before is None else replace(before, compute_capability=chosen.compute_capability)
     )
 
 

@@ -3,7 +3,8 @@
 # PYTHON is the interpreter of a venv with torch on a machine with an NVIDIA GPU; no network is needed.
 set -u
 python=$1 capability=$2 other=12.0
-export PYTHONPATH=$PWD NO_COLOR=1
+export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} NO_COLOR=1
+libraries=$PYTHONPATH
 work=$(mktemp -d)
 envlock() { "$python" -m envlock "$@"; }
 title() { printf '\n===== %s\n' "$*"; }
@@ -21,19 +22,20 @@ P
 
 title "declared $capability: host and probe"; timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier host --tier probe --all
 title "declared $capability: static"; timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier static
-title "declared $other"; timed envlock -C "$work" verify --python "$python" --gpu "$other" --count 1 --tier host --tier probe
+title "declared $other: static"; timed envlock -C "$work" verify --python "$python" --gpu "$other" --count 1 --tier static
+title "declared $other: host and probe"; timed envlock -C "$work" verify --python "$python" --gpu "$other" --count 1 --tier host --tier probe
 title "CUDA_VISIBLE_DEVICES empty"; CUDA_VISIBLE_DEVICES= timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier host --tier probe
 
 title "a probe that hangs (an import that never ends), 20 s allowed"
 mkdir -p "$work/hang/torch"; echo 'import time; time.sleep(10**6)' > "$work/hang/torch/__init__.py"
-PYTHONPATH=$work/hang:$PWD timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier probe --timeout 20
+PYTHONPATH=$work/hang:$libraries timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier probe --timeout 20
 
 title "an extension that crashes"
 mkdir -p "$work/crash" "$work/p/profiles"
 printf 'import ctypes\nctypes.string_at(0)\n' > "$work/crash/crashing_extension.py"
 minor=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 printf 'python = "%s"\n[gpu]\ncompute-capability = "%s"\n[kernels]\nrequire = ["crashing_extension"]\n' "$minor" "$capability" > "$work/p/profiles/crash.toml"
-PYTHONPATH=$work/crash:$PWD timed envlock -C "$work/p" verify crash --python "$python" --tier probe
+PYTHONPATH=$work/crash:$libraries timed envlock -C "$work/p" verify crash --python "$python" --tier probe
 
 title "an exhausted GPU"
 "$python" -c '

@@ -10,7 +10,7 @@ It costs less than a millisecond and imports nothing but os and sys. Installed i
 import os
 import sys
 
-_CHECKED = 12  # stamp lines compared at each start: the interpreter, the folders packages lie in, torch
+_CHECKED = 10  # stamp lines compared at each start: the interpreter, the folders packages lie in, torch
 
 __all__ = ["require"]
 

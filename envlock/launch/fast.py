@@ -109,8 +109,10 @@ def matches(facts: Mapping[str, Any], *, project: str, environments: str, no_gpu
 
 def _unchanged(prefix: str, environments: str, began: float) -> bool:
     """Compare the files with the stamp: the vital ones, or all when the last full scan is too old to stand."""
+    due = not 0 <= time.time() - began < ticket.WINDOW
+    if due:
+        due = not 0 <= time.time() - ticket.scan_began(environments) < ticket.WINDOW
     now = time.time()
-    due = not 0 <= now - began < ticket.WINDOW
     try:
         text = stamp.read(prefix) if due else stamp.read_vital(prefix)
         if stamp.differing(prefix, text, full=due) is not None:

@@ -9,6 +9,7 @@ Standard library only: the fast path imports it.
 
 from __future__ import annotations
 
+import fcntl
 import marshal
 import os
 
@@ -39,6 +40,19 @@ def read(environments: str) -> tuple[dict[str, Any], float] | None:
     except (OSError, ValueError, EOFError, TypeError):
         return None
     return (data, began) if isinstance(data, dict) and data.get("format") == FORMAT else None
+
+
+def scan_began(environments: str) -> float:
+    """Wait until nobody else is scanning, and return when the last full scan began; the turn is ours until we end.
+
+    Eight ranks that start at once after a pause scan once: the first one does, the others find it done.
+    """
+    try:
+        handle = os.open(f"{folder(environments)}/ticket", os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(handle, fcntl.LOCK_EX)  # held until exec or exit closes it
+        return os.fstat(handle).st_mtime
+    except OSError:
+        return 0.0
 
 
 def write(environments: str, data: dict[str, Any], shell: str, began: float) -> None:

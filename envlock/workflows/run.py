@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envlock import system
 from envlock.declare.files import load_profile
 from envlock.environment import build, store
 from envlock.environment.distributions import site_packages, torch_build
@@ -162,8 +164,25 @@ def execute(launch: Launch) -> None:
 def verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str]) -> dict[str, Any]:
     """Hold the current generation against its lock, its seal and the host; keep a ticket; return the ticket's facts.
 
-    Raises LaunchRefused naming what is wrong and the command that mends it.
+    Of several at once one verifies, the others wait and compare with what it found. Raises LaunchRefused naming what is
+    wrong and the command that mends it.
     """
+    asked = time.time()
+    environments = layout.environments(name)
+    with contextlib.ExitStack() as turn:
+        if environments.is_dir() and os.access(environments, os.W_OK):
+            turn.enter_context(system.locked(Path(ticket.folder(str(environments))) / ".verifying"))
+        kept = ticket.read(str(environments))
+        if (
+            kept is not None
+            and kept[1] >= asked
+            and fast.matches(kept[0], project=str(layout.project), environments=str(environments), no_gpu=no_gpu)
+        ):
+            return kept[0]
+        return _verify(layout, name, no_gpu=no_gpu)
+
+
+def _verify(layout: Layout, name: str, *, no_gpu: bool) -> dict[str, Any]:
     began = time.time()
     try:
         _, digest = load_lock(layout, name)

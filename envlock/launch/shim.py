@@ -83,6 +83,8 @@ def ticket_text(facts: Mapping[str, Any], *, project: str, home: str, vital: Seq
         f"[ -e {quote(f'{launch}/fresh')} ]",
         *(f'[ -n "${{{reference}+set}}" ]' for reference in _references(made)),
     ]
+    if facts["gpu"]:  # verify/launch_arguments.py has something to say about such words
+        tests.insert(0, 'case "$*" in *-backend* | *--enable-pcie-oneshot-allreduce*) false ;; *) true ;; esac')
     lines = [
         "# shellcheck shell=sh disable=SC3013,SC2034,SC2016,SC2089,SC2090",
         "# (values of the profile may hold anything: they are quoted, exported, and never read as words)",

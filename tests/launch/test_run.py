@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from envlock.launch import stamp, ticket
-from envlock.workflows.run import driver_version
+from envlock.workflows.admission import driver_version
 from tests.launch.conftest import shim
 from tests.support.project import Project, Result
 
@@ -285,3 +285,11 @@ def test_eight_launches_at_once(own: Project) -> None:
 )
 def test_the_driver_tells_its_version(line: str, version: str | None) -> None:
     assert driver_version(line) == version
+
+
+def test_words_that_name_a_backend_are_looked_at_by_the_shim_too(launched: Project) -> None:
+    words = ("python", "-c", "print('ran')", "--attention-backend", "fa3")
+    for _ in range(2):
+        said = shim(launched, "--no-gpu", *words, name="gpu")
+        assert said.stdout == b"ran\n"
+        assert b"warning" in said.stderr

@@ -1,0 +1,211 @@
+"""May this environment be launched now? Everything a ticket vouches for, established from the ground up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from envlock import system
+from envlock.environment import store
+from envlock.environment.distributions import site_packages, torch_build
+from envlock.environment.inventory import Drift, drift
+from envlock.environment.seal import Seal
+from envlock.errors import EnvlockError, FileError, LaunchRefused, UsageError
+from envlock.launch import fast, shim, stamp, ticket
+from envlock.layout import Layout
+from envlock.lock.files import load_lock
+from envlock.workflows import verify as verification
+
+
+def verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Hold the current generation against its lock, its seal and the host; keep a ticket; return the ticket's facts.
+
+    Of several at once one verifies, the others wait and compare with what it found. Raises LaunchRefused naming what is
+    wrong and the command that mends it.
+    """
+    asked = time.time()
+    environments = layout.environments(name)
+    with contextlib.ExitStack() as turn:
+        if environments.is_dir() and os.access(environments, os.W_OK):
+            turn.enter_context(system.locked(Path(ticket.folder(str(environments))) / ".verifying"))
+        kept = ticket.read(str(environments))
+        if (
+            kept is not None
+            and kept[1] >= asked
+            and fast.matches(kept[0], project=str(layout.project), environments=str(environments), no_gpu=no_gpu)
+        ):
+            return kept[0]
+        return _verify(layout, name, no_gpu=no_gpu, variables=variables)
+
+
+def _verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str]) -> dict[str, Any]:
+    began = time.time()
+    try:
+        _, digest = load_lock(layout, name)
+        generation, seal = _sealed(layout, name, digest)
+        prefix = layout.generation(name, generation)
+        _undrifted(prefix, seal, name)
+        stamp.settle(str(prefix))
+        _right_torch(prefix, seal, name)
+    except (LaunchRefused, FileError, UsageError):
+        raise
+    except EnvlockError as error:
+        raise LaunchRefused(
+            error.message,
+            where=error.where,
+            expected=error.expected,
+            found=error.found,
+            hint=error.hint or f"envlock sync {name}",
+            details=error.details,
+        ) from error
+    gpu = seal.declared.get("gpu")
+    host = ticket.host_facts()
+    if gpu and not no_gpu:
+        _has_driver(seal, name, host)
+        _fits_these_gpus(layout, name, variables)
+    volatile = isinstance(gpu, dict) and (gpu.get("min-free-memory") or gpu.get("exclusive"))
+    facts = {
+        "profile": name,
+        "generation": generation,
+        "prefix": str(prefix),
+        "lock": ticket.identity(str(layout.lock(name))),
+        "base_python": seal.base_python,
+        "interpreter": ticket.identity(seal.base_python),
+        "torch": None if seal.torch is None else seal.torch.version,
+        "digest": seal.environment_digest,
+        "cache_root": str(layout.cache / "jit"),
+        "env": _plain(seal.declared.get("env")),
+        "gpu": bool(gpu),
+        "attested": host if gpu and not no_gpu and not volatile else None,
+    }
+    environments = str(layout.environments(name))
+    kept = ticket.read(environments)
+    if no_gpu and kept is not None and kept[0].get("generation") == generation:
+        facts["attested"] = kept[0].get("attested")  # a launch without a GPU does not undo what one with it proved
+    ticket.write(environments, facts, _for_shim(layout, facts), began)
+    return facts
+
+
+def _fits_these_gpus(layout: Layout, name: str, variables: Mapping[str, str]) -> None:
+    """Hold the stack against the host and its GPUs; a passed probe is remembered (verify/attestation.py)."""
+    report = verification.verify(layout, name, verification.Options(tiers=("host", "probe")), variables)
+    failed = [check for check in report.checks if check.status == "fail"]
+    if failed:
+        first = failed[0]
+        raise LaunchRefused(
+            f"{first.id}: {first.found}",
+            where=first.where or None,
+            expected=first.expected or None,
+            hint=first.remedy or f"envlock verify {name}",
+            details=[f"{check.id}: {check.found}" for check in failed[1:6]],
+        )
+
+
+def _for_shim(layout: Layout, facts: dict[str, Any]) -> str:
+    try:
+        vital = stamp.vital_paths(stamp.read_vital(facts["prefix"]))
+    except (OSError, ValueError, IndexError):
+        vital = []
+    return shim.ticket_text(facts, project=str(layout.project), home=str(layout.home), vital=vital)
+
+
+def _sealed(layout: Layout, name: str, digest: str) -> tuple[str, Seal]:
+    prefix = store.current_prefix(layout, name)
+    seal = store.read_seal(prefix)
+    mend = f"envlock sync {name}"
+    if seal.prefix != str(prefix):
+        raise LaunchRefused(
+            "the store was moved: an environment only works where it was built",
+            expected=seal.prefix,
+            found=str(prefix),
+            hint=f"envlock sync --rebuild {name}",
+        )
+    if seal.lock_digest != digest:
+        raise LaunchRefused(
+            f"the environment of {name} is stale: its lock has changed since it was synced",
+            where=str(layout.lock(name)),
+            expected=f"lock {digest[:12]}",
+            found=f"generation {seal.generation}, built from lock {seal.lock_digest[:12]}",
+            hint=mend,
+        )
+    if not os.access(seal.base_python, os.X_OK):
+        raise LaunchRefused(
+            f"the Python this environment stands on is gone: {seal.base_python}",
+            expected=f"Python {seal.python}",
+            found="no such file",
+            hint=f"envlock sync --rebuild {name}",
+        )
+    return seal.generation, seal
+
+
+def _undrifted(prefix: Path, seal: Seal, name: str) -> None:
+    found = drift(prefix, deep=False)
+    if found:
+        first = found[0]
+        raise LaunchRefused(
+            f"the environment of {name} has drifted from its seal",
+            where=f"{prefix}/{first.path}",
+            expected=f"generation {seal.generation} as sealed on {seal.created}",
+            found=_drifted(first),
+            hint=f"envlock sync --rebuild {name}",
+            details=[_drifted(item) for item in found[1:6]]
+            + ([f"and {len(found) - 6} more"] if len(found) > 6 else []),
+        )
+
+
+def _drifted(item: Drift) -> str:
+    owner = f" of package {item.package}" if item.package else ""
+    return f"{item.path}{owner} {item.kind}" + (f": {item.detail}" if item.detail else "")
+
+
+def _right_torch(prefix: Path, seal: Seal, name: str) -> None:
+    if seal.torch is None:
+        return
+    torch = torch_build(site_packages(prefix))
+    if torch is None or torch.cuda != seal.torch.cuda or torch.version != seal.torch.version:
+        raise LaunchRefused(
+            f"the torch in the environment of {name} is not the sealed build",
+            where=f"{prefix}: torch/version.py",
+            expected=f"torch {seal.torch.version}, CUDA {seal.torch.cuda}",
+            found="no torch" if torch is None else f"torch {torch.version}, CUDA {torch.cuda}",
+            hint=f"envlock sync --rebuild {name}",
+        )
+
+
+def _has_driver(seal: Seal, name: str, host: Mapping[str, str]) -> None:
+    floor = seal.driver_floor
+    found = driver_version(host["driver"])
+    if found is not None and (floor is None or _numbers(found) >= _numbers(floor)):
+        return
+    wanted = f"an NVIDIA driver {floor} or newer" if floor else "an NVIDIA driver"
+    if host["driver"]:
+        message = f"the NVIDIA driver is too old for CUDA {seal.torch.cuda if seal.torch else ''} of profile {name}"
+        hint = f"install driver {floor} on the host; or envlock run --no-gpu {name} -- ... to launch without a GPU"
+    else:
+        message = f"profile {name} asks for a GPU, and this machine has no NVIDIA driver loaded"
+        hint = f"envlock run --no-gpu {name} -- ... to launch without a GPU"
+    raise LaunchRefused(
+        message, where=ticket.DRIVER, expected=wanted, found=found or host["driver"] or "none", hint=hint
+    )
+
+
+def driver_version(line: str) -> str | None:
+    """Return the driver's version from the first line of /proc/driver/nvidia/version, open and closed modules alike."""
+    found = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)(?:\s|$)", line)
+    return found[1] if found else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _plain(table: object) -> dict[str, object]:
+    """Return the declared env table as lists and dictionaries, which a ticket can keep."""
+    if not isinstance(table, dict):
+        return {}
+    return {"set": dict(table.get("set") or {}), "pass": list(table.get("pass") or ())}

@@ -43,8 +43,11 @@ def select(words: str, cards: Sequence[Card]) -> tuple[Card, ...]:
     return tuple(chosen.values())
 
 
-def default_folder() -> str:
-    """Return where the locks of this machine lie: one folder for all users and projects."""
+def default_folder(variables: Mapping[str, str]) -> str:
+    """Return where the locks of this machine lie, for all users and projects (ENVLOCK_GPU_LOCKS moves them)."""
+    chosen = variables.get("ENVLOCK_GPU_LOCKS")
+    if chosen:
+        return chosen
     return "/run/lock" if os.access("/run/lock", os.W_OK) else "/tmp"  # noqa: S108 - shared on purpose
 
 

@@ -96,6 +96,8 @@ def parse(words: Sequence[str]) -> Request:
     for pair in values.get("--profile-env", ()):
         if not pair.partition("=")[1] or not pair.partition("=")[0].isidentifier():
             raise BadWords(f"--profile-env takes KEY=VALUE, not {pair!r}")
+    if "--gpus" in values and "--no-gpu" in flags:
+        raise BadWords("--gpus and --no-gpu exclude each other")
     if not words[at:]:
         raise BadWords(f"which command? envlock run {name} -- COMMAND")
     return Request(name, tuple(words[at:]), frozenset(flags), values)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pynvml
-
 from envlock.environment import build
 from envlock.errors import LaunchRefused
 from envlock.launch import gpu_locks
 from envlock.launch.gpu_locks import Card
+from envlock.verify import nvml
+from envlock.verify.machine import Unavailable
 from envlock.workflows import sync
 
 
@@ -33,23 +33,15 @@ class Holding:
 
 def cards() -> tuple[Card, ...]:
     """Return this machine's GPUs in NVML's order. Raises LaunchRefused when there is no driver to ask."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
+    seen = nvml.observe()
+    if isinstance(seen, Unavailable):
         raise LaunchRefused(
             "the NVIDIA driver cannot be asked for GPUs",
             expected="libnvidia-ml.so.1 of a loaded driver",
-            found=str(error),
+            found=seen.reason,
             hint="envlock run --no-gpu NAME -- ... to launch without a GPU",
-        ) from error
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return tuple(
-            Card(index, str(pynvml.nvmlDeviceGetUUID(handle)), str(pynvml.nvmlDeviceGetName(handle)))
-            for index, handle in enumerate(handles)
         )
-    finally:
-        pynvml.nvmlShutdown()
+    return tuple(Card(device.index, device.uuid, device.name) for device in seen.devices)
 
 
 def claim(name: str, words: str) -> Claim:
@@ -57,10 +49,10 @@ def claim(name: str, words: str) -> Claim:
     chosen = gpu_locks.select(words, cards())
     who = {"profile": name, "pid": os.getpid(), "user": sync.user(), "time": build.now()}
     uuids = tuple(card.uuid for card in chosen)
-    return Claim(uuids=uuids, handles=tuple(gpu_locks.hold(gpu_locks.default_folder(), uuids, who)))
+    return Claim(uuids=uuids, handles=tuple(gpu_locks.hold(gpu_locks.default_folder(os.environ), uuids, who)))
 
 
 def holdings() -> tuple[Holding, ...]:
     """Return every GPU with its holder. Raises LaunchRefused when there is no driver to ask."""
-    folder = gpu_locks.default_folder()
+    folder = gpu_locks.default_folder(os.environ)
     return tuple(Holding(card=card, holder=gpu_locks.holder(folder, card.uuid)) for card in cards())

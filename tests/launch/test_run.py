@@ -212,7 +212,7 @@ def test_a_log_that_cannot_be_written_refuses_the_launch(launched: Project) -> N
 
 
 def test_gpus_without_a_driver_are_refused_in_words(launched: Project) -> None:
-    refused(launched.run("run", "--no-gpu", "--gpus", "0-1", "app", *PRINT), "driver")
+    refused(launched.run("run", "--gpus", "0-1", "app", *PRINT), "driver")
     assert "driver" in launched.run("gpus").err
 
 

@@ -22,13 +22,18 @@ WORDS = "envlock.words"
 COMMANDS: dict[str, str] = {
     "container": "container",
     "diff": "diff",
+    "gc": "undo:gc",
     "gpus": "gpus",
+    "history": "undo:history",
     "launches": "launches",
     "list": "status:list_",
     "lock": "lock",
+    "pin": "undo:pin",
+    "rollback": "undo:rollback",
     "run": "run",
     "status": "status",
     "sync": "sync",
+    "unpin": "undo:unpin",
     "verify": "verify",
 }
 

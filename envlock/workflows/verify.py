@@ -194,7 +194,8 @@ def _for_static(subject: _Subject) -> Profile | None:
         return subject.profile
     chosen = Gpu(compute_capability=str(gpu["compute-capability"]), count=int(gpu.get("count") or 1))
     if subject.profile is None:
-        return Profile(name=subject.name, python="", gpu=chosen, kernels=Kernels(require=("torch",)))
+        minor = site_packages(subject.prefix).parent.name.removeprefix("python")
+        return Profile(name=subject.name, python=minor, gpu=chosen, kernels=Kernels(require=("torch",)))
     before = subject.profile.gpu
     return replace(
         subject.profile, gpu=chosen if before is None else replace(before, compute_capability=chosen.compute_capability)

@@ -1,0 +1,66 @@
+"""Which live processes use a folder: /proc tells, of every process this user may see, containers included."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+
+def users_of(prefixes: list[Path]) -> dict[str, str]:
+    """Return prefix name -> `pid 123 (python)` for those that a process runs from, maps or stands in."""
+    wanted = {f"{prefix}/": prefix.name for prefix in prefixes}
+    found: dict[str, str] = {}
+    for prefix in prefixes:
+        if _leased(prefix):
+            found[prefix.name] = "a launch holds it"
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            for path in _paths(entry):
+                for start, name in wanted.items():
+                    if path.startswith(start) and name not in found:
+                        found[name] = f"in use by pid {entry} ({_command(entry)})"
+    return found
+
+
+def _leased(prefix: Path) -> bool:
+    """Tell whether a launch holds the lease (a shared lock that dies with its process)."""
+    try:
+        handle = os.open(prefix / "seal" / "lease", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _paths(pid: str) -> list[str]:
+    paths = []
+    for name in ("exe", "cwd"):
+        try:
+            paths.append(os.readlink(f"/proc/{pid}/{name}"))
+        except OSError:
+            continue
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            for pair in file.read().split(b"\0"):
+                if pair.startswith(b"ENVLOCK_PREFIX="):
+                    paths.append(os.fsdecode(pair[15:]) + "/")
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            paths += {
+                line.rstrip("\n").partition("/")[2] and "/" + line.rstrip("\n").partition("/")[2] for line in maps
+            }
+    except OSError:
+        pass
+    return paths
+
+
+def _command(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "?"

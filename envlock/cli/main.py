@@ -28,13 +28,16 @@ COMMANDS: dict[str, str] = {
     "launches": "launches",
     "list": "status:list_",
     "lock": "lock",
+    "outdated": "why:outdated",
     "pin": "undo:pin",
     "rollback": "undo:rollback",
     "run": "run",
     "status": "status",
     "sync": "sync",
+    "tree": "why:tree",
     "unpin": "undo:unpin",
     "verify": "verify",
+    "why": "why",
 }
 
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
-import torch
-from torch import nn
+try:
+    import envlock_guard
+except ModuleNotFoundError:  # an interpreter without the guard: words, not a traceback
+    sys.stderr.write(
+        f"envlock: {sys.executable} is no environment of envlock\n"
+        f"  try: envlock run train-cu128 -- python {' '.join(sys.argv)}\n"
+    )
+    raise SystemExit(125) from None
+envlock_guard.require("train-cu128")
+
+import torch  # noqa: E402 - only under the right interpreter
+from torch import nn  # noqa: E402
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ WORDS = "envlock.words"
 COMMANDS: dict[str, str] = {
     "container": "container",
     "diff": "diff",
+    "export": "export",
     "gc": "undo:gc",
     "gpus": "gpus",
     "history": "undo:history",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from envlock.declare.files import load_profile, profile_names
 from envlock.errors import EnvlockError, ProjectNotFound
@@ -55,3 +57,16 @@ def complete_profiles(ctx: click.Context, _: click.Parameter, incomplete: str) -
         return [name for name in profile_names(layout(ctx)) if name.startswith(incomplete)]
     except EnvlockError:
         return []
+
+
+def complete_profile_and_files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a profile name first, then files: for words that end in a command."""
+    if ctx.params.get(str(parameter.name)):
+        return [CompletionItem(incomplete, type="file")]
+    return [CompletionItem(name) for name in complete_profiles(ctx, parameter, incomplete)]
+
+
+def envlock_words(found: Layout | None) -> list[str]:
+    """Return the words that start this very envlock from anywhere, for a project if one is given."""
+    words = [sys.executable, "-I", "-m", "envlock"]
+    return words if found is None else [*words, "-C", str(found.project)]

@@ -20,12 +20,15 @@ WORDS = "envlock.words"
 # command -> module of envlock.cli that defines it under the same name (dashes become underscores), or module:name.
 # Loaded when called: `envlock status` pays for status alone.
 COMMANDS: dict[str, str] = {
+    "activate": "activate",
+    "completion": "completion",
     "container": "container",
     "diff": "diff",
     "export": "export",
     "gc": "undo:gc",
     "gpus": "gpus",
     "history": "undo:history",
+    "hook": "hook",
     "launches": "launches",
     "list": "status:list_",
     "lock": "lock",
@@ -33,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "pin": "undo:pin",
     "rollback": "undo:rollback",
     "run": "run",
+    "shell": "shell",
     "status": "status",
     "sync": "sync",
     "tree": "why:tree",

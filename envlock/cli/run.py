@@ -33,7 +33,13 @@ EPILOG = _help()
     options_metavar="[OPTIONS]",
     epilog=EPILOG,
 )
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="NAME [--] COMMAND...")
+@click.argument(
+    "words",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="NAME [--] COMMAND...",
+    shell_complete=context.complete_profile_and_files,
+)
 @click.pass_context
 def run(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Run COMMAND in the sealed environment of profile NAME, as this very process.

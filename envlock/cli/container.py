@@ -12,13 +12,19 @@ from envlock.cli.context import layout
 from envlock.container.plan import Step
 from envlock.container.transport import Transport
 from envlock.errors import ContainerError
-from envlock.verify.check import holds
+from envlock.verify.check import Check, holds
 from envlock.workflows import container as work
 
 
 @click.group(epilog="Example: envlock container create local-lxc")
 def container() -> None:
     """Make, run and look after the containers declared in container/NAME.toml."""
+
+
+def _tell(check: Check, *, err: bool = False) -> None:
+    click.echo(f"{show.mark(check.status)} {check.id.removeprefix('container.'):<22} {check.found}", err=err)
+    if check.remedy:
+        click.echo(f"     mend on the {check.where}: {check.remedy}", err=err)
 
 
 def _step(step: Step, sign: str = "+") -> None:
@@ -82,10 +88,18 @@ def plan(ctx: click.Context, name: str, *, as_json: bool) -> None:
 @click.pass_context
 def create(ctx: click.Context, name: str) -> None:
     """Make the container and everything inside, from wherever it stands; a second time changes nothing."""
-    engine = work.open_container(layout(ctx), name)
+    where = layout(ctx)
+    engine = work.open_container(where, name)
     seen = work.create(engine, _step)
     for note in seen.plan.notes:
         click.echo(f"{click.style('note', fg='yellow')}: {note}", err=True)
+    checks = work.doctor(where, engine)
+    for check in checks:
+        if check.status in ("fail", "warn"):
+            _tell(check, err=True)
+    if not holds(checks):
+        click.echo(f"{name} is as declared, but not well", err=True)
+        ctx.exit(1)
     click.echo(f"{name} is as declared; next: envlock sync PROFILE --in {name}", err=True)
 
 
@@ -155,9 +169,7 @@ def doctor(ctx: click.Context, name: str, *, as_json: bool) -> None:
     else:
         order = {"fail": 0, "warn": 1, "pass": 2, "skip": 3}
         for check in sorted(checks, key=lambda check: order[check.status]):
-            click.echo(f"{show.mark(check.status)} {check.id.removeprefix('container.'):<22} {check.found}")
-            if check.remedy:
-                click.echo(f"     mend on the {check.where}: {check.remedy}")
+            _tell(check)
     ctx.exit(0 if good else 1)
 
 

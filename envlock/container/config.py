@@ -126,10 +126,10 @@ def _lxc_gpus(container: Container, host: HostFacts) -> list[str]:
 
 def _library_entries(container: Container, host: HostFacts) -> list[str]:
     """Return mount entries of the driver's user space, each file where the container's own loader looks."""
-    if container.gpus is None or container.gpus.driver != "bind":
+    if container.gpus is None:
         return []
     entries = []
-    for path in host.libraries:
+    for path in {"bind": host.libraries, "cdi": host.cdi}.get(container.gpus.driver, ()):
         name = path.rpartition("/")[2]
         target = f"usr/bin/{name}" if name in PROGRAMS else f"{LIBRARY_FOLDER[host.machine]}/{name}"
         entries.append(f"{path} {target} none bind,ro,create=file 0 0")

@@ -8,8 +8,8 @@ from typing import Literal
 
 Engine = Literal["lxc", "proxmox"]
 ENGINES: tuple[Engine, ...] = ("lxc", "proxmox")
-Driver = Literal["bind", "packages", "hook", "none"]
-DRIVERS: tuple[Driver, ...] = ("bind", "packages", "hook", "none")
+Driver = Literal["bind", "cdi", "packages", "hook", "none"]
+DRIVERS: tuple[Driver, ...] = ("bind", "cdi", "packages", "hook", "none")
 MountUse = Literal["data", "project", "store", "uv-cache"]
 MOUNT_USES: tuple[MountUse, ...] = ("data", "project", "store", "uv-cache")
 
@@ -39,7 +39,8 @@ class Gpus:
     devices: Literal["all"] | tuple[str, ...] = "all"
     """`all`, or indexes and UUIDs (`0`, `GPU-...`)."""
     driver: Driver = "bind"
-    """bind: the host's libraries; packages: exactly the kernel module's version, installed; hook: nvidia's LXC hook."""
+    """bind: the host's libraries; cdi: those that nvidia-ctk on the host lists; packages: exactly the kernel module's
+    version, installed; hook: nvidia's LXC hook."""
     mode: str = "0666"
     """Mode of the device nodes inside, octal, where the engine makes nodes of its own."""
     gid: int | None = None

@@ -6,6 +6,7 @@ update), /dev, /proc/driver/nvidia/gpus/*/information (index, UUID and minor of 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -173,3 +174,18 @@ def driver_libraries(paths: Sequence[str], version: str) -> tuple[str, ...]:
     return tuple(
         sorted(path for path in paths if path.endswith(ending) and path.rpartition("/")[2][: -len(ending)] in LIBRARIES)
     )
+
+
+def cdi_files(specification: str, version: str) -> tuple[str, ...]:
+    """Return the compute and utility files that a CDI specification (JSON) mounts, libraries of that version alone.
+
+    Empty when the text is no specification. The format: CDI's `containerEdits.mounts[].hostPath`.
+    """
+    try:
+        data = json.loads(specification)
+        mounts = [mount["hostPath"] for mount in data["containerEdits"].get("mounts", ())]
+    except (ValueError, KeyError, TypeError):
+        return ()
+    paths = [path for path in mounts if isinstance(path, str)]
+    programs = (path for path in paths if path.rpartition("/")[2] in PROGRAMS)
+    return (*driver_libraries(paths, version), *programs)

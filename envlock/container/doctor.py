@@ -126,6 +126,7 @@ def _driver(container: Container, host: HostFacts, inside: InsideReport) -> Iter
         return
     how = {
         "bind": f"envlock container create {container.name}: binds the host's libraries and runs ldconfig",
+        "cdi": f"envlock container create {container.name}: binds what nvidia-ctk lists and runs ldconfig",
         "packages": f"envlock container create {container.name}: installs {host.driver}",
         "hook": "nvidia-container-cli on the host: `nvidia-container-cli info` tells what it would bring",
         "none": f"install exactly {host.driver} inside, without kernel modules",

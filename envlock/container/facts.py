@@ -30,6 +30,8 @@ class HostFacts:
     """Version of the kernel module."""
     libraries: tuple[str, ...] = ()
     """The driver's libraries and programs, absolute."""
+    cdi: tuple[str, ...] = ()
+    """The same as nvidia-ctk lists it, asked for only when the declaration says so."""
     absent_sources: tuple[str, ...] = ()
     """Sources of mounts that are not there."""
     hook: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from envlock.container.config import LIBRARY_FOLDER
 from envlock.container.declaration import PLACE_FILE, TOOL, Container
-from envlock.container.devices import PROGRAMS, driver_libraries, driver_version, gpus, majors, nodes
+from envlock.container.devices import PROGRAMS, cdi_files, driver_libraries, driver_version, gpus, majors, nodes
 from envlock.container.facts import HostFacts, InsideFacts
 from envlock.container.transport import Transport
 from envlock.errors import TransportError
@@ -61,6 +61,9 @@ def host_facts(host: Transport, container: Container, *, dev: str = "/dev", proc
     driver = driver_version(parts[7])
     libraries = driver_libraries(parts[8].split("\n"), driver) if driver else ()
     programs = tuple(path for path in parts[9].split("\n") if path.rpartition("/")[2] in PROGRAMS)
+    cdi: tuple[str, ...] = ()
+    if driver and container.gpus is not None and container.gpus.driver == "cdi":
+        cdi = cdi_files(host.run(("nvidia-ctk", "--quiet", "cdi", "generate", "--format=json")).stdout, driver)
     machine = parts[0] if parts[0] in LIBRARY_FOLDER else "x86_64"
     return HostFacts(
         machine=machine,
@@ -72,6 +75,7 @@ def host_facts(host: Transport, container: Container, *, dev: str = "/dev", proc
         gpus=gpus(parts[6]),
         driver=driver,
         libraries=(*libraries, *programs) if libraries else (),
+        cdi=cdi,
         absent_sources=tuple(line for line in parts[10].split("\n") if line),
         hook=parts[11] == "yes",
         root=parts[12] == "0",

@@ -96,8 +96,8 @@ def _inside(container: Container, guest: GuestFacts, tool: str) -> list[Step]:
     if missing:
         steps.append(Step(id="packages", text=f"have these packages inside: {', '.join(missing)}"))
     driver = "none" if container.gpus is None else container.gpus.driver
-    if driver in ("bind", "packages") and (inside is None or not inside.driver_links):
-        how = "link the host's libraries" if driver == "bind" else "install the kernel module's version"
+    if driver in ("bind", "cdi", "packages") and (inside is None or not inside.driver_links):
+        how = "install the kernel module's version" if driver == "packages" else "link the host's libraries"
         steps.append(Step(id="driver", text=f"driver's user space: {how}"))
     if inside is None or inside.tool != tool:
         steps.append(Step(id="envlock", text=f"push envlock ({tool}) to {TOOL}"))
@@ -145,6 +145,8 @@ def _problems(container: Container, host: HostFacts, guest: GuestFacts) -> tuple
         problems.append(
             f"the host has no libcuda.so.{host.driver or '...'} to bind: its driver's user space is missing"
         )
+    if container.gpus is not None and container.gpus.driver == "cdi" and not host.cdi:
+        problems.append(f"nvidia-ctk on the host lists no libcuda.so.{host.driver or '...'}: `nvidia-ctk cdi generate`")
     if container.gpus is not None and container.gpus.driver == "hook" and not host.hook:
         problems.append("nvidia-container-cli or /usr/share/lxc/hooks/nvidia is not on the host")
     return tuple(problems)

@@ -1,14 +1,26 @@
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from envlock import system
 from envlock.container.hops import Hop, LxcAttach
 from envlock.container.transport import Transport, ssh
 from tests.support import lxc
 from tests.support.sshd import sshd
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_run_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Containers have names of this machine: two runs of these tests take turns."""
+    if any(item.get_closest_marker("lxc") for item in request.session.items):
+        with system.locked(Path(tempfile.gettempdir()) / "envlock-lxc-tests.lock"):
+            yield
+    else:
+        yield
 
 
 @pytest.fixture(scope="session")

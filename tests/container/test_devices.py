@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from envlock.container.devices import (
     Gpu,
     Node,
+    cdi_files,
     driver_libraries,
     driver_version,
     gpus,
@@ -136,3 +139,12 @@ def test_only_compute_and_utility_libraries_of_exactly_the_modules_version_are_b
     paths = [f"{folder}/libcuda.so.580.65.06", f"{folder}/libcuda.so.570.26", f"{folder}/libnvidia-ml.so.580.65.06"]
     paths += [f"{folder}/libnvidia-glcore.so.580.65.06", f"{folder}/libcuda.so.1"]
     assert driver_libraries(paths, "580.65.06") == (paths[0], paths[2])
+
+
+def test_a_cdi_specification_gives_the_same_kind_of_files_from_wherever_they_lie() -> None:
+    root = "/opt/nvidia/driver"
+    paths = [f"{root}/lib/libcuda.so.580.65.06", f"{root}/bin/nvidia-smi", f"{root}/lib/libnvidia-glcore.so.580.65.06"]
+    mounts = [{"hostPath": path, "containerPath": path, "options": ["ro", "bind"]} for path in paths]
+    text = json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "containerEdits": {"mounts": mounts}})
+    assert cdi_files(text, "580.65.06") == (paths[0], paths[1])
+    assert cdi_files("no specification", "580.65.06") == ()

@@ -28,6 +28,7 @@ _KINDS: dict[int, Kind] = {1: "ptx", 2: "sass", 8: "lto"}
 _FLAG_SPECIFIC, _FLAG_FAMILY = 0x100000, 0x200000
 _CUBIN = struct.Struct("<18sH20xQI6xHHxx")
 _NOTE = struct.Struct("<4xI16xQQ")
+_ET_REL = 1
 _EM_CUDA = struct.pack("<H", EM_CUDA)
 _SECTIONS = (b".nv_fatbin", b"__nv_relfatbin")
 _MOST_PROBLEMS = 8
@@ -200,7 +201,9 @@ def _object(data: Buffer, start: int, stop: int, problems: list[str]) -> Iterato
             yield (read_cubin(lambda offset, size: bytes(data[start + offset : min(start + offset + size, stop)])),)
             return
         elf = read_elf(data, start, stop)
-        extents = [elf.extent(section) for section in elf.named(*_SECTIONS)]
+        # What a linked library keeps in __nv_relfatbin was input to nvlink and is never loaded (NCCL: 127 containers).
+        names = _SECTIONS if data[start + 16] == _ET_REL else _SECTIONS[:1]
+        extents = [elf.extent(section) for section in elf.named(*names)]
     except (MalformedElf, Malformed) as error:
         problems.append(str(error))
         return

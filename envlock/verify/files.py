@@ -16,6 +16,7 @@ from envlock.environment.sealing import Stock, take_stock
 from envlock.errors import StoreError
 from envlock.lock.document import Lock
 from envlock.verify import facts as facts_module
+from envlock.verify import listing
 from envlock.verify.coverage import Library, merged
 from envlock.verify.facts import Binary, Facts, Ptxas
 from envlock.verify.fatbin import DeviceCode
@@ -32,7 +33,9 @@ def inspect_environment(prefix: Path, stock: Stock, cache: Path | None) -> Mappi
     site = site_packages(prefix)
     below = f"{site.relative_to(prefix)}/"
     paths = (entry.path[len(below) :] for entry in stock.entries if entry.path.startswith(below))
-    return {facts_module.FILE: facts_module.dump(read_facts(prefix, site, cache, paths, sealed=True))}
+    found = {facts_module.FILE: facts_module.dump(read_facts(prefix, site, cache, paths, sealed=True))}
+    text = listing.make(prefix)
+    return found if text is None else {**found, listing.FILE: text}
 
 
 def read_sealed_facts(prefix: Path) -> Facts | None:
@@ -183,7 +186,7 @@ def read_subject(
     Raises StoreError when the prefix holds no environment, or a seal without an inventory.
     """
     site = site_of(prefix)
-    differing = tuple(drift(prefix, deep=deep)) if seal is not None else _unrecorded(prefix, site) if deep else None
+    differing = _differing(prefix, site, sealed=seal is not None, deep=deep)
     sealed = read_sealed_facts(prefix) if seal is not None and not differing else None
     return Subject(
         prefix=os.fspath(prefix),
@@ -198,6 +201,14 @@ def read_subject(
         deep=deep,
         driver=driver,
     )
+
+
+def _differing(prefix: Path, site: Path, *, sealed: bool, deep: bool) -> tuple[Drift, ...] | None:
+    if not sealed:
+        return _unrecorded(prefix, site) if deep else None
+    if not deep and listing.same(prefix):
+        return ()
+    return tuple(drift(prefix, deep=deep))
 
 
 def _unrecorded(prefix: Path, site: Path) -> tuple[Drift, ...]:

@@ -54,6 +54,7 @@ def library(
     rpath: str = "",
     section: str = ".nv_fatbin",
     machine: int = 62,
+    kind: int = 3,
 ) -> bytes:
     """Return a shared library with these device-code containers and these dynamic facts."""
     undefined_b, defined_b = [name.encode() for name in undefined], [name.encode() for name in defined]
@@ -86,21 +87,25 @@ def library(
         (".gnu.version_r", 0x6FFFFFFE, needs, 1),
         (section, 1, fatbin, 0),
     ]
-    return elf(sections, machine=machine)
+    return elf(sections, machine=machine, kind=kind)
 
 
-def elf(sections: Sequence[tuple[str, int, bytes, int]], *, machine: int = 62, flags: int = 0, abi: int = 0) -> bytes:
+def elf(
+    sections: Sequence[tuple[str, int, bytes, int]], *, machine: int = 62, flags: int = 0, abi: int = 0, kind: int = 3
+) -> bytes:
     names, places = _strings([name.encode() for name, *_ in sections] + [b".shstrtab"])
     body, table = b"", struct.pack("<IIQQQQIIQQ", *[0] * 10)
-    for name, kind, data, link in [*sections, (".shstrtab", 3, names, 0)]:
+    for name, type_, data, link in [*sections, (".shstrtab", 3, names, 0)]:
         body += b"\0" * (-len(body) % 8)
-        table += struct.pack("<IIQQQQIIQQ", places[name.encode()], kind, 0, 0, 64 + len(body), len(data), link, 0, 8, 0)
+        table += struct.pack(
+            "<IIQQQQIIQQ", places[name.encode()], type_, 0, 0, 64 + len(body), len(data), link, 0, 8, 0
+        )
         body += data
     body += b"\0" * (-len(body) % 8)
     ident = b"\x7fELF\x02\x01\x01\0" + bytes([abi]) + b"\0" * 7
     count = len(sections) + 2
     head = struct.pack(
-        "<16sHHIQQQIHHHHHH", ident, 3, machine, 1, 0, 0, 64 + len(body), flags, 64, 0, 0, 64, count, count - 1
+        "<16sHHIQQQIHHHHHH", ident, kind, machine, 1, 0, 0, 64 + len(body), flags, 64, 0, 0, 64, count, count - 1
     )
     return head + body + table
 

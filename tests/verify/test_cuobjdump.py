@@ -171,14 +171,16 @@ def test_every_cuda_library_of_the_stacks_is_read_as_cuobjdump_reads_it(site: Pa
     for path in libraries:
         code = read_file(str(path)).code
         assert not code.problems, path
-        expected = listed(cuobjdump, path) if b".nv_fatbin" in head_of(path) or code.containers else Counter()
+        if not code.containers and b"nv_fatbin" not in end_of(path):
+            continue
+        expected = listed(cuobjdump, path)
         assert read(code) == expected, path
         entries += sum(expected.values())
     print(f"{site}: {len(libraries)} libraries, {entries} entries agree")
     assert entries > 10_000
 
 
-def head_of(path: Path) -> bytes:
+def end_of(path: Path) -> bytes:
     """Return the end of a library, where its section names are: cuobjdump need not see what names no device code."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - (1 << 20)))

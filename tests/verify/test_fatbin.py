@@ -30,7 +30,7 @@ def test_containers_and_their_targets() -> None:
 
 
 def test_relocatable_objects_archives_and_lto() -> None:
-    object_ = make.library(fatbin=make.container(make.entry(make.LTO, 120)), section="__nv_relfatbin")
+    object_ = make.library(fatbin=make.container(make.entry(make.LTO, 120)), section="__nv_relfatbin", kind=1)
     assert targets(read_library(object_)) == ["1xlto_120"]
     packed = make.archive(object_, b"text of an odd length", make.library(fatbin=make.container(SM90A)))
     assert targets(read_library(packed)) == ["1xlto_120", "1xsm_90a"]
@@ -48,6 +48,11 @@ def test_relocatable_objects_archives_and_lto() -> None:
 )
 def test_bare_cubins(data: bytes, target: str) -> None:
     assert targets(read_library(data)) == [f"1x{target}"]
+
+
+def test_what_a_device_linker_left_in_a_library_is_not_what_gets_loaded() -> None:
+    left = make.library(fatbin=make.container(make.entry(make.SASS, 120)), section="__nv_relfatbin")
+    assert read_library(left) == DeviceCode()
 
 
 def test_a_library_without_device_code_and_a_file_that_is_none() -> None:

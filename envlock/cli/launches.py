@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import click
@@ -18,12 +17,11 @@ from envlock.launch import journal
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 @click.pass_context
 def launches(ctx: click.Context, file: Path | None, count: int, as_json: bool) -> None:
-    """List the launches in FILE, as `run --log FILE` wrote them (else $ENVLOCK_LOG, else .envlock/launches.jsonl).
+    """List the launches in FILE, or all of this project that were written down (`run --log`, ENVLOCK_LOG).
 
     Example: envlock launches launches.jsonl
     """
-    logged = os.environ.get("ENVLOCK_LOG")
-    chosen = file or (Path(logged) if logged else context.layout(ctx).launches)
+    chosen = file or context.layout(ctx).launches
     found = list(journal.read(chosen))
     found = found[-count:] if count > 0 else found
     if as_json:

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from envlock.cli import context
 from envlock.errors import UsageError
@@ -28,18 +29,19 @@ def _help() -> str:
 EPILOG = _help()
 
 
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete options, then the profile's name, then files."""
+    if incomplete.startswith("-") and not ctx.params.get("words"):
+        return [CompletionItem(option) for option, _, _, _ in options.TABLE if option.startswith(incomplete)]
+    return context.complete_profile_and_files(ctx, param, incomplete)
+
+
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     options_metavar="[OPTIONS]",
     epilog=EPILOG,
 )
-@click.argument(
-    "words",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="NAME [--] COMMAND...",
-    shell_complete=context.complete_profile_and_files,
-)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="NAME [--] COMMAND...", shell_complete=_complete)
 @click.pass_context
 def run(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Run COMMAND in the sealed environment of profile NAME, as this very process.
@@ -49,6 +51,9 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> None:
     Example: envlock run train-cu128 -- torchrun --nproc-per-node 8 train.py
     """
     raw = _words(ctx, words)
+    if {"-h", "--help"} & set(raw[: raw.index("--")] if "--" in raw else raw[:2]):
+        click.echo(ctx.get_help())
+        return
     try:
         request = options.parse(raw)
     except options.BadWords as error:
@@ -66,7 +71,9 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> None:
         click.echo(explanation(launch), err=True)
     log = request.value("--log") or os.environ.get("ENVLOCK_LOG")
     if log and not request.has("--dry-run"):
-        journal.append(log, workflow.entry(launch, request))
+        entry = workflow.entry(launch, request)
+        for file in dict.fromkeys([os.path.abspath(log), str(layout.launches)]):
+            journal.append(file, entry)
     if request.has("--dry-run"):
         _tell(launch, as_json=request.has("--json"))
         return

@@ -6,7 +6,8 @@ It lies in `GENERATION/seal/`:
     inventory   one line a file, sorted by path (environment/inventory.py)
     lock.toml   the lock this generation was built from, byte for byte
     code.json   device code per library (verify/)
-    stamp       `mtime_ns path` of what the launch path compares (launch/)
+    stamp       `mtime_ns size path` of what the launch path compares (launch/stamp.py)
+    guard       what the guard knows of its environment, `key value` lines (launch/guard_install.py)
     lease       empty; a running launch holds a shared flock on it, so gc knows
 
 Pure: values and their JSON.

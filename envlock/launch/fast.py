@@ -22,7 +22,7 @@ def run(words: Sequence[str]) -> None:
     project, words = _project_option(words)
     if not words or words[0] != "run":
         return
-    if any(word in ("-h", "--help") for word in words) or os.environ.get("ENVLOCK_LOG"):
+    if os.environ.get("ENVLOCK_LOG"):
         return
     try:
         request = options.parse(words[1:])

@@ -29,6 +29,11 @@ def text(name: str, *, project: str, home: str, interpreter: str) -> str:
 # Launches the sealed environment of profile {name}: {name} [--no-gpu] COMMAND...
 # Written by `envlock sync`; docs/launch.md tells how it works. Nothing here forks.
 _envlock_run() {{
+	if [ ! -x {quote(interpreter)} ]; then
+		printf 'envlock: the Python that wrote this shim is gone: %s\n' {quote(interpreter)} >&2
+		printf '  try: envlock sync %s\n' {name} >&2
+		exit 125
+	fi
 	{own_home}exec {quote(interpreter)} -I -c 'import sys
 from envlock.__main__ import main
 main()' -C {quote(project)} run {name} "$@"

@@ -85,6 +85,7 @@ def sync_one(layout: Layout, name: str, options: Options, environ: Mapping[str, 
     if not options.rebuild:
         there = _already(layout, name, digest)
         if there is not None:
+            write_shim(layout, name)  # envlock itself may have moved since
             return there
     with system.locked(layout.building(name), on_wait=lambda: say(name, "another sync of it is running; waiting")):
         if not options.rebuild:

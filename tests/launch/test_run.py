@@ -205,6 +205,7 @@ def test_launches_are_written_down_and_listed(launched: Project, tmp_path: Path)
     assert found[0]["generation"] == launched.prefix("app").name
     assert "leafy" in launched.ok("launches", str(log)).out
     assert len(launched.ok("launches", str(log), "-n", "1").out.splitlines()) == 2
+    assert [entry["command"] for entry in launched.ok("launches", "--json").json["launches"]][-1] == "leafy"
 
 
 def test_a_log_that_cannot_be_written_refuses_the_launch(launched: Project) -> None:
@@ -293,3 +294,9 @@ def test_words_that_name_a_backend_are_looked_at_by_the_shim_too(launched: Proje
         said = shim(launched, "--no-gpu", *words, name="gpu")
         assert said.stdout == b"ran\n"
         assert b"warning" in said.stderr
+
+
+def test_help_is_there_before_and_after_the_name(launched: Project) -> None:
+    for words in (("run", "--help"), ("run", "app", "-h")):
+        assert "--explain-env" in launched.ok(*words).out
+    assert launched.ok("run", "app", "leafy", "--help").out == "leafy --help\n"

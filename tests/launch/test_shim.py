@@ -224,3 +224,22 @@ def test_a_launch_adds_no_file_to_the_environment(launched: Project) -> None:
     shim(launched, "python", "-c", "import leaf, leaf.cli, torch.version, envlock_guard")
     shim(launched, "leafy")
     assert sorted(prefix.rglob("*")) == before
+
+
+def test_a_shim_whose_envlock_is_gone_says_so(launched: Project, tmp_path: Path) -> None:
+    broken = tmp_path / "shim"
+    broken.write_text(launched.layout.shim("app").read_text().replace(sys.executable, "/nonexistent/python"))
+    result = subprocess.run(
+        ["sh", broken, "sh", "-c", ""], env=launched.env, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 125
+    assert "/nonexistent/python" in result.stderr
+    assert "envlock sync app" in result.stderr
+
+
+def test_a_sync_with_nothing_to_do_mends_the_shim(launched: Project) -> None:
+    path = launched.layout.shim("app")
+    good = path.read_text()
+    path.write_text(good.replace(sys.executable, "/nonexistent/python"))
+    launched.ok("sync", "app")
+    assert path.read_text() == good

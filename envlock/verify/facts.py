@@ -10,7 +10,7 @@ from envlock.environment.seal import SealedTorch
 from envlock.verify.coverage import Library
 from envlock.verify.fatbin import DeviceCode, parse_target
 
-FORMAT = 1
+FORMAT = 2
 FILE = "code.json"
 
 

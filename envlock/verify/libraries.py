@@ -27,7 +27,7 @@ from envlock.verify.elf import (
 from envlock.verify.fatbin import DeviceCode as Code
 from envlock.verify.fatbin import Malformed, gather, parse_target, read_cubin, read_library
 
-FORMAT = 1
+FORMAT = 2
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d+\.\d+)")
 _SHARED = re.compile(r".*\.so(\.\d+)*")
 # Names that extensions take from torch: C++ of c10, at, torch, caffe2 (functions, vtables, type information) and the

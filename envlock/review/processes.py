@@ -46,6 +46,9 @@ def _paths(pid: str) -> list[str]:
         except OSError:
             continue
     try:
+        # A venv's python is a link to its base: only the words it was started by tell which venv it is.
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            paths += [os.fsdecode(word) for word in file.read().split(b"\0")[:2] if word.startswith(b"/")]
         with open(f"/proc/{pid}/environ", "rb") as file:
             for pair in file.read().split(b"\0"):
                 if pair.startswith(b"ENVLOCK_PREFIX="):

@@ -54,7 +54,7 @@ def _one(comparison: Comparison) -> str:
         lines.append("| package | change | version | download |\n|---|---|---|---:|")
         for change in difference.packages:
             size = amount(change.sizes[1] - change.sizes[0], signed=True)
-            lines.append(f"| {change.name} | {change.change} | {_plain(versions(change))} | {size} |")
+            lines.append(f"| {_plain(change.name)} | {change.change} | {_plain(versions(change))} | {size} |")
         lines.append("\n</details>")
     return "\n".join(lines).rstrip()
 

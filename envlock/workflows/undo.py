@@ -177,7 +177,7 @@ class Collected:
     leftovers: tuple[str, ...]
     """Half-built folders of interrupted syncs."""
     apparent: int
-    """Bytes the removed folders seem to hold."""
+    """Bytes on disk that the removed folders seem to hold, every name counted."""
     freed: int
     """Bytes that really vanish: hard links to what stays are not counted."""
 
@@ -227,5 +227,5 @@ def _count_links(folder: Path, links: dict[tuple[int, int], tuple[int, int, int]
             key = (status.st_dev, status.st_ino)
             inside = links.get(key, (0, 0, 0))[0] + 1
             links[key] = (inside, status.st_nlink, status.st_blocks * 512)
-            total += status.st_size
+            total += status.st_blocks * 512
     return total

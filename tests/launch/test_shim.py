@@ -243,3 +243,33 @@ def test_a_sync_with_nothing_to_do_mends_the_shim(launched: Project) -> None:
     path.write_text(good.replace(sys.executable, "/nonexistent/python"))
     launched.ok("sync", "app")
     assert path.read_text() == good
+
+
+FORBID_FORKS = """
+import ctypes, os, platform, struct, sys
+calls = {"x86_64": (56, 57, 58, 435), "aarch64": (220, 435)}[platform.machine()]  # clone, fork, vfork, clone3
+load, equal, answer = 0x20, 0x15, 0x06  # struct sock_filter: code, jump if true, jump if false, constant
+program = [(load, 0, 0, 0)]
+program += [(equal, len(calls) - at, 0, number) for at, number in enumerate(calls)]
+program += [(answer, 0, 0, 0x7FFF0000), (answer, 0, 0, 0x00050000 | 1)]  # allow; EPERM
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # no new privileges
+assert libc.prctl(22, 2, ctypes.byref(Filter(len(program), ctypes.addressof(code))), 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@shells
+def test_the_fast_path_works_where_the_kernel_forbids_every_fork(launched: Project, shell: list[str]) -> None:
+    has(shell)
+    warmed(launched)
+    forbidden = [sys.executable, "-c", FORBID_FORKS]
+    control = [*forbidden, "/bin/sh", "-c", "x=$(true); /bin/true; echo forked"]
+    assert b"forked" not in subprocess.run(control, env=launched.env, capture_output=True, check=False).stdout
+    start = [shutil.which(shell[0]) or "", *shell[1:], os.fspath(launched.layout.shim("app"))]
+    words = [*forbidden, *start, "python", "-c", "print('ran')"]
+    done = subprocess.run(words, env=launched.env, cwd=launched.root, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("ran\n", 0), done.stderr

@@ -82,6 +82,14 @@ def read_seal(prefix: Path) -> Seal:
         ) from error
 
 
+def lies_where_built(seal: Seal, prefix: Path) -> bool:
+    """Tell whether a generation is at the path it was built at, maybe reached through a link: only there it works."""
+    try:
+        return seal.prefix == str(prefix) or os.path.samefile(seal.prefix, prefix)
+    except OSError:
+        return False
+
+
 def point_current(layout: Layout, name: str, generation: str) -> None:
     """Make a sealed generation the current one, by rename. Raises StoreError when it is not sealed."""
     prefix = layout.generation(name, generation)

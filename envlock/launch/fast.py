@@ -75,7 +75,7 @@ def attempt(project: str, home: str, request: options.Request, variables: Mappin
         "-backend" in word or word == "--enable-pcie-oneshot-allreduce" for word in request.command
     ):
         return  # verify/launch_arguments.py has something to say about such words
-    prefix = f"{environments}/{facts['generation']}"
+    prefix = facts["prefix"]
     if not _unchanged(prefix, environments, began):
         return
     try:
@@ -96,7 +96,7 @@ def matches(facts: Mapping[str, Any], *, project: str, environments: str, no_gpu
             return False
     except OSError:
         return False
-    if facts["prefix"] != f"{environments}/{facts['generation']}":
+    if not _same(facts["prefix"], f"{environments}/{facts['generation']}"):
         return False  # the store was moved
     if ticket.identity(f"{project}/locks/{facts['profile']}.toml") != facts["lock"]:
         return False
@@ -105,6 +105,14 @@ def matches(facts: Mapping[str, Any], *, project: str, environments: str, no_gpu
     if no_gpu or not facts["gpu"]:
         return True
     return bool(facts["attested"]) and ticket.host_facts() == facts["attested"]
+
+
+def _same(sealed: str, here: str) -> bool:
+    """Tell whether the sealed path is this one, maybe through a link."""
+    try:
+        return sealed == here or os.path.samefile(sealed, here)
+    except OSError:
+        return False
 
 
 def _unchanged(prefix: str, environments: str, began: float) -> bool:

@@ -48,7 +48,7 @@ def _verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, 
     try:
         _, digest = load_lock(layout, name)
         generation, seal = _sealed(layout, name, digest)
-        prefix = layout.generation(name, generation)
+        prefix = Path(seal.prefix)
         _undrifted(prefix, seal, name)
         stamp.settle(str(prefix))
         _right_torch(prefix, seal, name)
@@ -118,7 +118,7 @@ def _sealed(layout: Layout, name: str, digest: str) -> tuple[str, Seal]:
     prefix = store.current_prefix(layout, name)
     seal = store.read_seal(prefix)
     mend = f"envlock sync {name}"
-    if seal.prefix != str(prefix):
+    if not store.lies_where_built(seal, prefix):
         raise LaunchRefused(
             "the store was moved: an environment only works where it was built",
             expected=seal.prefix,

@@ -101,7 +101,7 @@ def _synced(layout: Layout, seal: Seal | None, digest: str, notes: list[str]) ->
     if seal is None:
         return "missing"
     prefix = layout.generation(seal.profile, seal.generation)
-    if seal.prefix != str(prefix) or not os.access(seal.base_python, os.X_OK):
+    if not store.lies_where_built(seal, prefix) or not os.access(seal.base_python, os.X_OK):
         notes.append(f"built at {seal.prefix} on {seal.base_python}: moved, or its Python is gone")
         return "drifted"
     try:

@@ -139,7 +139,8 @@ def _usable(layout: Layout, name: str, generation: str, digest: str) -> Seal | N
         seal = store.read_seal(prefix)
     except StoreError:
         return None
-    right = seal.lock_digest == digest and seal.prefix == str(prefix) and os.access(seal.base_python, os.X_OK)
+    right = seal.lock_digest == digest and store.lies_where_built(seal, prefix)
+    right = right and os.access(seal.base_python, os.X_OK)
     return seal if right else None
 
 

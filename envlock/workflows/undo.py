@@ -113,7 +113,7 @@ def rollback(
         after = chosen(layout, name, wanted)
         prefix = layout.generation(name, after)
         seal = store.read_seal(prefix)
-        if seal.prefix != str(prefix) or not os.access(prefix / "bin" / "python", os.X_OK):
+        if not store.lies_where_built(seal, prefix) or not os.access(prefix / "bin" / "python", os.X_OK):
             raise StoreError(
                 f"generation {after} is not whole any more",
                 where=str(prefix),

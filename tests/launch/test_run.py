@@ -300,3 +300,12 @@ def test_help_is_there_before_and_after_the_name(launched: Project) -> None:
     for words in (("run", "--help"), ("run", "app", "-h")):
         assert "--explain-env" in launched.ok(*words).out
     assert launched.ok("run", "app", "leafy", "--help").out == "leafy --help\n"
+
+
+def test_a_project_reached_through_a_link_is_the_same_project(launched: Project, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(launched.root)
+    show = ("--", "python", "-c", "import sys, envlock_guard; envlock_guard.require('app'); print(sys.prefix)")
+    for _ in range(2):
+        assert launched.ok("-C", str(link), "run", "app", *show).out.strip() == str(launched.prefix("app"))
+    assert launched.ok("-C", str(link), "sync", "app", "--json").json["profiles"][0]["built"] is False

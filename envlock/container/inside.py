@@ -8,6 +8,8 @@ from envlock.container.declaration import TOOL, Container
 
 COMMAND = "/usr/local/bin/envlock"
 """What a person types inside."""
+CERTIFICATES = "/etc/envlock/ca.pem"
+"""The caller's own SSL_CERT_FILE, where there is one: indexes behind a company's certificate are read inside, too."""
 TOOL_COMMAND = f"{TOOL}/bin/envlock"
 
 

@@ -9,9 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import uv
-
-from envlock import system
 from envlock.container.bundle import bundle, tool_digest
 from envlock.container.declaration import PLACE_FILE, TOOL, Container, Mount
 from envlock.container.doctor import judge
@@ -29,6 +26,7 @@ from envlock.declare.files import load_profile, profile_names
 from envlock.declare.profile import PYPI, Profile
 from envlock.errors import ContainerError, Fault, FileError, TransportError, UsageError
 from envlock.layout import Layout
+from envlock.resolve import uv
 from envlock.resolve.indexes import configuration_file, load_index_map
 from envlock.verify.check import Check
 
@@ -77,8 +75,7 @@ def _with_source(mount: Mount, container: Container, layout: Layout) -> Mount:
         )
     if mount.use == "project":
         return replace(mount, source=str(layout.project.resolve()))
-    done = system.run((uv.find_uv_bin(), "cache", "dir", "--no-config"))
-    folder = Path(done.stdout.strip())
+    folder = uv.cache_dir(os.environ)
     folder.mkdir(parents=True, exist_ok=True)
     return replace(mount, source=str(folder))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import os
 import shutil
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 from envlock.container.bundle import bundle, tool_digest
 from envlock.container.declaration import TOOL, Container
 from envlock.container.engine import Engine
-from envlock.container.inside import TOOL_COMMAND, environment
+from envlock.container.inside import CERTIFICATES, TOOL_COMMAND, environment
 from envlock.declare.files import load_profile, profile_names
 from envlock.errors import ContainerError, ProfileError, TransportError, UsageError
 from envlock.layout import Layout
@@ -22,9 +23,9 @@ from envlock.workflows.container import cache_folder, index_urls, open_container
 HERE = "here"
 """`--in here`: not in the container that the profile names."""
 _WITH_VALUE = ("-C", "--project")
-# $1 tool, $2 project: what is there now.
+# $1 tool, $2 certificates: what is there now.
 _LOOK = (
-    'readlink "$1" || echo; readlink "$2" || echo; uname -m; '
+    'readlink "$1" || echo; if [ -f "$2" ]; then sha256sum <"$2" | cut -d " " -f 1; else echo; fi; uname -m; '
     "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])' || echo"
 )
 
@@ -67,10 +68,13 @@ def forward(
     TransportError naming the hop that failed.
     """
     engine = open_container(layout, name)
-    _bring(layout, engine)
     container = engine.container
+    certificates = _certificates(environ)
+    _bring(layout, engine, certificates)
     secret = _crossing(layout, environ, pass_)
     shown = {key: environ[key] for key in ("NO_COLOR", "COLUMNS", "ENVLOCK_DEBUG") if key in environ}
+    if certificates is not None and words[:1] != ["run"]:  # a launch's own variables are its profile's business
+        shown["SSL_CERT_FILE"] = CERTIFICATES
     return engine.inside.call(
         (TOOL_COMMAND, *words),
         cwd=_folder(layout, container),
@@ -92,6 +96,14 @@ def _crossing(layout: Layout, environ: Mapping[str, str], pass_: Sequence[str]) 
     return crossing
 
 
+def _certificates(environ: Mapping[str, str]) -> str | None:
+    """Return the text of the certificates the caller trusts in place of the system's, if there are any."""
+    try:
+        return Path(environ["SSL_CERT_FILE"]).read_text(encoding="utf-8", errors="replace")
+    except (KeyError, OSError):
+        return None
+
+
 def _folder(layout: Layout, container: Container) -> str:
     """Return where the command starts: the caller's own folder where the project is mounted, else /root."""
     mount = container.mount("project")
@@ -102,12 +114,14 @@ def _folder(layout: Layout, container: Container) -> str:
     return str(Path(mount.target) / here.relative_to(project))
 
 
-def _bring(layout: Layout, engine: Engine) -> None:
+def _bring(layout: Layout, engine: Engine, certificates: str | None) -> None:
     container = engine.container
-    looked = engine.inside.run(("sh", "-c", _LOOK, "sh", TOOL, container.paths.project), timeout=60)
+    looked = engine.inside.run(("sh", "-c", _LOOK, "sh", TOOL, CERTIFICATES), timeout=60)
     if looked.returncode != 0:
         raise TransportError("looking inside failed", where=str(engine.inside), details=looked.stderr.splitlines())
-    tool, _, machine, python = looked.stdout.split("\n")[:4]
+    tool, trusted, machine, python = looked.stdout.split("\n")[:4]
+    if certificates is not None and trusted != hashlib.sha256(certificates.encode()).hexdigest():
+        engine.inside.write(CERTIFICATES, certificates)
     if tool != f".envlock.{tool_digest()}":
         if not python:
             raise ContainerError(

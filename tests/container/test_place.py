@@ -65,8 +65,13 @@ def placed(request: pytest.FixtureRequest, project: Project) -> Iterator[Project
 @pytest.mark.lxc
 @pytest.mark.parametrize("placed", ["mounted", "pushed"], indirect=True)
 def test_the_same_commands_mean_the_same_there(placed: Project) -> None:
+    trusted = placed.root.parent / "company.pem"
+    trusted.write_text(Path("/etc/ssl/certs/ca-certificates.crt").read_text() + "# the company's own\n")
+    placed.env["SSL_CERT_FILE"] = str(trusted)
     synced = placed.run("sync", "small", "--in", "envlock-place", "--json")
     assert synced.code == 0, synced.err
+    there = placed.run("container", "exec", "envlock-place", "--", "cat", "/etc/envlock/ca.pem")
+    assert there.out == trusted.read_text()
     assert synced.json["profiles"][0]["built"] is True
     assert placed.run("sync", "small", "--in", "envlock-place", "--json").json["profiles"][0]["built"] is False
     code = "import os, sys, json; print(json.dumps([sys.prefix, sys.argv[1:], os.environ.get('TOKEN_A'), os.environ.get('OTHER')]))"

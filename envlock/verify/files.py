@@ -25,7 +25,7 @@ from envlock.verify.records import Records, read_records
 from envlock.verify.subject import Subject
 from envlock.verify.surroundings import read_surroundings
 
-_EXEC = re.compile(rb"'''exec' \"?([^\" ]+)")
+_EXEC = re.compile(rb"'''exec' (?:'([^']+)'|\"?([^\" ]+))")  # single quotes where the path has a space
 
 
 def inspect_environment(prefix: Path, stock: Stock, cache: Path | None) -> Mapping[str, bytes]:
@@ -159,7 +159,7 @@ def _scripts(folder: Path) -> Iterator[tuple[str, str]]:
             first = head.split(b"\n", 1)[0][2:].strip()
             said = _EXEC.search(head) if first == b"/bin/sh" else None
             if said or b"python" in first:
-                yield f"bin/{name}", os.fsdecode(said[1] if said else first)
+                yield f"bin/{name}", os.fsdecode((said[1] or said[2]) if said else first)
 
 
 def site_of(prefix: Path) -> Path:

@@ -142,6 +142,8 @@ def _managed(layout: Layout | None, name: str | None, options: Options) -> _Subj
         lock = None
     prefix = store.current_prefix(layout, name)
     seal = store.read_seal(prefix)
+    if store.lies_where_built(seal, prefix):
+        prefix = Path(seal.prefix)  # not the link it may have been reached through
     return _Subject(
         name=name,
         prefix=prefix,

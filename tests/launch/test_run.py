@@ -309,3 +309,4 @@ def test_a_project_reached_through_a_link_is_the_same_project(launched: Project,
     for _ in range(2):
         assert launched.ok("-C", str(link), "run", "app", *show).out.strip() == str(launched.prefix("app"))
     assert launched.ok("-C", str(link), "sync", "app", "--json").json["profiles"][0]["built"] is False
+    launched.ok("-C", str(link), "verify", "app")

@@ -55,4 +55,15 @@ timed envlock -C "$work/sealed" verify gpu --tier host --tier probe
 timed envlock -C "$work/sealed" verify gpu --tier host --tier probe
 title "run: first launch, then twice more"
 for i in 1 2 3; do timed envlock -C "$work/sealed" run gpu -- python -c 'import os; print("launched", os.environ["ENVLOCK_VERDICT"])'; done
+title "the shim: the same, twice"
+for i in 1 2; do timed "$work/sealed/.envlock/bin/gpu" python -c 'import os, torch; print("launched", os.environ["ENVLOCK_VERDICT"], torch.version.cuda)'; done
+title "what is remembered"; sed 's/GPU-[0-9a-f-]*/GPU-.../' "$work"/sealed/.envlock/envs/gpu/attestations/* | cut -c1-60
+title "the same stack declared for $other: run refuses"
+"$python" tests/gpu/seal_by_hand.py "$work/other" "$("$python" -c 'import sys; print(sys.prefix)')" "$other"
+timed envlock -C "$work/other" run gpu -- python -c 'print("must not be seen")'
+timed envlock -C "$work/other" verify gpu --json --tier host --tier probe
+ls "$work"/other/.envlock/envs/gpu/attestations 2>/dev/null
+title "reading a sealed stack's files, and hashing them"
+timed envlock -C "$work/sealed" verify gpu --tier static
+timed envlock -C "$work/sealed" verify gpu --tier static --deep
 rm -rf "$work"

@@ -27,7 +27,8 @@ from envlock.layout import Layout
 from envlock.lock import text
 from envlock.lock.cuda import driver_floor
 from envlock.lock.document import Artifact, Lock, Package, TorchBuild
-from envlock.workflows.sync import launch_files
+from envlock.verify.files import inspect_environment
+from envlock.workflows.sync import launch_files, write_shim
 
 
 def main(project: Path, venv: Path, capability: str) -> None:
@@ -94,10 +95,11 @@ def main(project: Path, venv: Path, capability: str) -> None:
             path=Path(sys.base_prefix) / "bin" / f"python{version}", version=sys.version.split()[0]
         ),
         environ={},
-        seal_files=[launch_files],
+        seal_files=[launch_files, lambda prefix, stock: inspect_environment(prefix, stock, layout.cache)],
     )
     made = seal_tree(plan, prefix, generation, stock, "hardlink")
     store.point_current(layout, "gpu", generation)
+    write_shim(layout, "gpu")
     print(f"sealed {made.generation}: {made.files} files, torch {torch.version}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -130,7 +131,7 @@ def explanation(launch: workflow.Launch) -> str:
         lines.append(f"{action}{step.name:<{width}}  {step.why}")
         if step.action in ("set", "rebuilt"):
             lines.append(f"{'':8}{'':{width}}  = {step.value}")
-    return "\n".join(lines)
+    return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
 
 
 def _tell(launch: workflow.Launch, *, as_json: bool) -> None:
@@ -151,11 +152,5 @@ def _tell(launch: workflow.Launch, *, as_json: bool) -> None:
         click.echo(json.dumps(data, indent=1))
         return
     for name, value in sorted(launch.composition.env.items()):
-        click.echo(f"{name}={_word(value)}")
-    click.echo(" ".join(_word(word) for word in launch.argv))
-
-
-def _word(text: str) -> str:
-    import shlex
-
-    return shlex.quote(text)
+        click.echo(os.fsencode(f"{name}={shlex.quote(value)}"))
+    click.echo(os.fsencode(shlex.join(launch.argv)))

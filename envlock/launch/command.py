@@ -91,12 +91,16 @@ def shebang(path: str) -> str | None:
     """Return the interpreter that a script's first line names (what `env` would look up for `env`), or None."""
     try:
         with open(path, "rb") as file:
-            head = file.read(256)
+            head = file.read(1024)
     except OSError:
         return None
     if not head.startswith(b"#!"):
         return None
-    words = head[2:].split(b"\n", 1)[0].decode("utf-8", "surrogateescape").split()
+    lines = head[2:].decode("utf-8", "surrogateescape").split("\n")
+    words = lines[0].split()
+    if len(lines) > 1 and lines[1].startswith("'''exec' "):  # where the path is too long, or has a space
+        rest = lines[1].removeprefix("'''exec' ")
+        return rest.split(rest[0])[1] if rest[:1] in ("'", '"') else rest.split(" ")[0]
     if words and os.path.basename(words[0]) == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     return words[0] if words else None

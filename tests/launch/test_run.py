@@ -139,6 +139,8 @@ def test_a_gpu_profile_without_a_driver_is_refused_and_says_no_gpu(launched: Pro
 def test_commands_that_belong_elsewhere_are_refused(launched: Project, tmp_path: Path) -> None:
     other = tmp_path / "bin"
     other.mkdir()
+    (other / "long").write_text("#!/bin/sh\n'''exec' '/other venv/bin/python3' \"$0\" \"$@\"\n' '''\n")
+    (other / "long").chmod(0o755)
     for name, first in (("torchrun", "#!/usr/bin/python3"), ("mytool", "#!/usr/bin/python3"), ("fine", "#!/bin/sh")):
         (other / name).write_text(f"{first}\n")
         (other / name).chmod(0o755)
@@ -146,6 +148,7 @@ def test_commands_that_belong_elsewhere_are_refused(launched: Project, tmp_path:
     refused(launched.run("run", "app", "--", "torchrun", env=env), "not in this environment", str(other), code=126)
     refused(launched.run("run", "app", "--", "mytool", env=env), "another Python", "/usr/bin/python3", code=126)
     refused(launched.run("run", "app", "--", f"{other}/mytool"), "another Python", code=126)
+    refused(launched.run("run", "app", "--", f"{other}/long"), "another Python", "/other venv/bin/python3", code=126)
     refused(launched.run("run", "app", "--", sys.executable, "-c", ""), "not the environment's", code=126)
     refused(launched.run("run", "app", "--", "nonesuch"), "not found", code=127)
     refused(launched.run("run", "app", "--", "./nonesuch"), "no such file", code=127)
@@ -310,3 +313,13 @@ def test_a_project_reached_through_a_link_is_the_same_project(launched: Project,
         assert launched.ok("-C", str(link), "run", "app", *show).out.strip() == str(launched.prefix("app"))
     assert launched.ok("-C", str(link), "sync", "app", "--json").json["profiles"][0]["built"] is False
     launched.ok("-C", str(link), "verify", "app")
+
+
+def test_bytes_that_are_no_text_are_told_and_handed_on(launched: Project) -> None:
+    env = {**{key.encode(): value.encode() for key, value in launched.env.items()}, b"ODD": b"\xff\xfe"}
+    argv: list[str | bytes] = [sys.executable, "-m", "envlock", "run"]
+    show: list[str | bytes] = ["app", "python", "-c", "import os; print(os.environb[b'ODD'])", b"\xff"]
+    for options in (["--dry-run"], ["--dry-run", "--json"], ["--explain-env"]):
+        done = subprocess.run([*argv, *options, *show], env=env, cwd=launched.root, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == b"b'\\xff\\xfe'\n"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from envlock.environment.inventory import Drift
+from envlock.environment.seal import FOLDER
 from envlock.verify.subject import PathFile, Surroundings
 
 _STACK = ("torch", "nvidia", "triton", "sgl_kernel", "flashinfer", "flash_attn", "vllm")
@@ -20,6 +21,7 @@ def read_surroundings(prefix: Path, site: Path, drift: Iterable[Drift]) -> Surro
     config = _config(prefix / "pyvenv.cfg")
     minor = site.parent.name.removeprefix("python")
     base = _base(prefix, config)
+    sealed = _sealed_at(prefix)
     return Surroundings(
         path_files=tuple(PathFile(name, _lines(site / name)) for name in names if name.endswith(".pth")),
         startup=tuple(name for name in names if name.removesuffix(".py") in ("sitecustomize", "usercustomize")),
@@ -31,7 +33,9 @@ def read_surroundings(prefix: Path, site: Path, drift: Iterable[Drift]) -> Surro
         headers=_headers(base, minor),
         compiler=_compiler(),
         glibc=_glibc(),
-        linked=frozenset(item.path for item in drift if item.kind == "changed" and _linked(prefix / item.path)),
+        linked=frozenset(
+            item.path for item in drift if item.kind == "changed" and _edited_through_link(prefix / item.path, sealed)
+        ),
     )
 
 
@@ -85,8 +89,17 @@ def _glibc() -> str:
         return ""
 
 
-def _linked(path: Path) -> bool:
+def _edited_through_link(path: Path, sealed: int) -> bool:
+    """Tell an edit in place, which has a new time, from another package's file that was linked there, which has not."""
     try:
-        return path.lstat().st_nlink > 1
+        status = path.lstat()
     except OSError:
         return False
+    return status.st_nlink > 1 and status.st_mtime_ns > sealed
+
+
+def _sealed_at(prefix: Path) -> int:
+    try:
+        return (prefix / FOLDER / "seal.json").stat().st_mtime_ns
+    except OSError:
+        return 0

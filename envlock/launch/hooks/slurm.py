@@ -54,11 +54,7 @@ def _prolog(target: Target, moved: str) -> str:
 # the job back: right where every job of the node uses this profile; elsewhere the task prolog is the better choice.
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
-{moved}comment=${{SLURM_JOB_COMMENT-}}
-if [ -z "$comment" ]; then # Slurm before 23.02 does not tell it here
-	comment=$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null | sed -n 's/^ *Comment=//p')
-fi
-[ "$comment" = envlock:{target.name} ] || exit 0
+{moved}[ "${{SLURM_JOB_COMMENT-}}" = envlock:{target.name} ] || exit 0
 # As the job's user: what verification writes down must stay his.
 exec runuser -u "${{SLURM_JOB_USER:-root}}" -- {words(target.verify)}
 """

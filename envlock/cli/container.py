@@ -103,6 +103,15 @@ def create(ctx: click.Context, name: str) -> None:
     click.echo(f"{name} is as declared; next: envlock sync PROFILE --in {name}", err=True)
 
 
+@container.command(epilog="Example: envlock container fill ct200 && envlock sync train-cu128 --offline --in ct200")
+@click.argument("name")
+@click.pass_context
+def fill(ctx: click.Context, name: str) -> None:
+    """Bring this machine's uv cache inside: for a container without a network, before `sync --offline`."""
+    count = work.fill(work.open_container(layout(ctx), name))
+    click.echo(f"{name}: {count} wheels brought inside" if count else f"{name}: has every wheel already", err=True)
+
+
 @container.command(epilog="Example: envlock container start local-lxc")
 @click.argument("name")
 @click.pass_context

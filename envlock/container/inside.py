@@ -39,6 +39,13 @@ def command_text(container: Container) -> str:
     return "\n".join([*lines, f'exec {TOOL_COMMAND} "$@"', ""])
 
 
+# $1: uv's cache inside. Unpacked beside; unpacked wheels are moved in whole before anything points at them.
+FILL_CACHE = (
+    'set -e; mkdir -p "$1"; exec 9>"$1/.filling.lock"; flock 9; rm -rf "$1/.filling"; mkdir "$1/.filling"; '
+    'tar -x -p -C "$1/.filling"; cd "$1/.filling"; for f in archive-v*/*; do [ -e "$f" ] || continue; '
+    'mkdir -p "$1/${f%/*}"; [ -e "$1/$f" ] || mv -T "$f" "$1/$f"; done; rm -rf archive-v*; cp -a . "$1/"; '
+    'cd /; rm -rf "$1/.filling"'
+)
 INSTALL_PACKAGES = (
     "set -e; export DEBIAN_FRONTEND=noninteractive; apt-get update -q >&2; "
     'apt-get install -y -q --no-install-recommends "$@" >&2'

@@ -172,17 +172,16 @@ class Transport:
         name = f".{target.rpartition('/')[2]}.{digest or tree_digest(folder)}"
         if self.run(("readlink", target)).stdout.strip() == name:
             return False
-        sink = words(Command(argv=("sh", "-c", _UNPACK, "sh", target, name)))
         source = ("tar", "-c", "--numeric-owner", "--owner=0", "--group=0", "-C", str(folder), ".")
-        sent, received = system.pipe(source, across(self.hops, sink))
+        self.stream(source, ("sh", "-c", _UNPACK, "sh", target, name), what=f"pushing {folder.name} to {target}")
+        return True
+
+    def stream(self, source: Sequence[str], sink: Sequence[str], *, what: str) -> None:
+        """Run `source` here and pipe its output into `sink` there. Raises TransportError with what both said."""
+        sent, received = system.pipe(source, across(self.hops, words(Command(argv=tuple(sink)))))
         if received.returncode != 0 or sent.returncode != 0:
             self.check()
-            raise TransportError(
-                f"pushing {folder.name} to {target} failed",
-                where=str(self),
-                details=_tail(received.stderr + sent.stderr),
-            )
-        return True
+            raise TransportError(f"{what} failed", where=str(self), details=_tail(received.stderr + sent.stderr))
 
 
 def ssh(destination: str) -> Ssh:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from envlock.container.engine_proxmox import Proxmox
 from envlock.container.examine import examine
 from envlock.container.facts import GuestFacts, HostFacts
 from envlock.container.files import load_container
-from envlock.container.inside import COMMAND, INSTALL_PACKAGES, command_text, driver_packages, place_text
+from envlock.container.inside import COMMAND, FILL_CACHE, INSTALL_PACKAGES, command_text, driver_packages, place_text
 from envlock.container.observe import host_facts, inside_facts, reach
 from envlock.container.plan import Plan, Step, plan
 from envlock.container.transport import Transport, ssh
@@ -213,6 +214,23 @@ def index_urls(profile: Profile, environ: Mapping[str, str]) -> dict[str, str]:
     """Return logical name -> URL of a profile's indexes as this machine maps them."""
     names = (PYPI, *(index.name for index in profile.indexes))
     return load_index_map(names, environ).for_profile(profile)
+
+
+def fill(engine: Engine) -> int:
+    """Bring this machine's uv cache inside, for a container without a network; return how many wheels it lacked.
+
+    Wheels that are there already are not sent again. Raises TransportError; cut short, the next call goes on.
+    """
+    cache, there = uv.cache_dir(os.environ), engine.container.paths.uv_cache
+    listed = engine.inside.run(("sh", "-c", 'cd "$1" 2>/dev/null && ls -d archive-v*/* 2>/dev/null; :', "sh", there))
+    known = set(listed.stdout.split())
+    wheels = {path.relative_to(cache).as_posix() for path in cache.glob("archive-v*/*")}
+    with tempfile.NamedTemporaryFile("w", prefix="envlock-fill-") as left_out:
+        left_out.write("".join(f"./{name}\n" for name in sorted(wheels & known)))
+        left_out.flush()
+        source = ("tar", "-c", "--numeric-owner", "--owner=0", "--group=0", "-C", str(cache), "-X", left_out.name, ".")
+        engine.inside.stream(source, ("sh", "-c", FILL_CACHE, "sh", there), what="filling uv's cache")
+    return len(wheels - known)
 
 
 def start(engine: Engine) -> bool:

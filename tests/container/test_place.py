@@ -48,7 +48,8 @@ def placed(request: pytest.FixtureRequest, project: Project) -> Iterator[Project
     project.wheel("tiny", "1.0")
     project.simple_profile("small", "tiny==1.0", more='[env]\npass = ["TOKEN_*"]\n')
     (project.root / "container").mkdir()
-    extra = MOUNTS if getattr(request, "param", "pushed") == "mounted" else ""
+    kind = getattr(request, "param", "pushed")
+    extra = {"mounted": MOUNTS, "alone": 'config = ["lxc.net.0.type = empty"]\n'}.get(kind, "")
     project.env["XDG_CACHE_HOME"] = str(lxc.cache())
     (project.root / "container" / "envlock-place.toml").write_text(
         f'engine = "lxc"\nprivileged = true\npackages = {lxc.PACKAGES}\n{extra}'
@@ -146,3 +147,16 @@ def test_through_ssh_all_of_it_is_the_same(placed: Project, sshd_config: Path) -
     process.terminate()
     process.communicate(timeout=20)
     assert process.returncode == 128 + 15
+
+
+@pytest.mark.lxc
+@pytest.mark.parametrize("placed", ["alone"], indirect=True)
+def test_a_container_without_a_network_is_filled_from_here(placed: Project) -> None:
+    assert placed.run("sync", "small").code == 0  # fills the cache of this machine
+    assert placed.run("sync", "small", "--offline", "--in", "envlock-place").code != 0
+    filled = placed.run("container", "fill", "envlock-place")
+    assert filled.code == 0, filled.err
+    assert "has every wheel already" in placed.run("container", "fill", "envlock-place").err
+    synced = placed.run("sync", "small", "--offline", "--in", "envlock-place")
+    assert synced.code == 0, synced.err
+    assert placed.run("run", "small", "--in", "envlock-place", "--", "python", "-c", "import tiny").code == 0

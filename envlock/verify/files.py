@@ -81,9 +81,10 @@ def libraries_below(root: Path, package: str, memory: LibraryMemory) -> tuple[Li
 
 
 def _walk(site: str) -> Iterator[str]:
+    cut = len(site) + 1
     for folder, _, names in os.walk(site):
-        below = os.path.relpath(folder, site)
-        yield from (name if below == "." else f"{below}/{name}" for name in names)
+        below = f"{folder[cut:]}/" if len(folder) > cut else ""
+        yield from (f"{below}{name}" for name in names)
 
 
 def _read_all(site: str, paths: Iterable[str], memory: LibraryMemory) -> dict[str, Read]:

@@ -25,7 +25,7 @@ from envlock.verify.elf import (
     read_version_needs,
 )
 from envlock.verify.fatbin import DeviceCode as Code
-from envlock.verify.fatbin import Malformed, gather, parse_target, read_cubin, read_library
+from envlock.verify.fatbin import Malformed, parse_target, read_cubin, read_library
 
 FORMAT = 2
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d+\.\d+)")
@@ -144,13 +144,11 @@ def read_file(path: str) -> Read:
 
 
 def _read_cubin(handle: int) -> Read:
-    problems: list[str] = []
     try:
         target = read_cubin(lambda offset, size: os.pread(handle, min(size, 1 << 22), min(offset, 1 << 62)))
     except Malformed as error:
-        problems.append(str(error))
-        return Read(Code((), tuple(problems)))
-    return Read(gather(iter([(target,)]), problems))
+        return Read(Code((), (str(error),)))
+    return Read(Code((((target,), 1),)))
 
 
 def read_buffer(data: mmap.mmap | bytes, *, shared: bool, torch: bool = True) -> Read:

@@ -162,12 +162,17 @@ def _locked(subject: Subject, capability: str) -> Check:
     ]
     if not wrong:
         return good(name, found=f"{len(recorded)} packages hold the device code that was locked")
+    # Sealed files are the locked wheels' by their hashes; then only the reader can have learnt something since.
+    proven = subject.seal is not None and not subject.drift and subject.seal.lock_digest == subject.lock_digest
     return bad(
         name,
+        status="warn" if proven else "fail",
         expected="the device code the lock recorded",
         found=listed(wrong),
         where=subject.site,
-        remedy="other files than the locked wheels': envlock sync --rebuild",
+        remedy="the lock was recorded by another envlock: lock these packages again with --upgrade-package"
+        if proven
+        else "other files than the locked wheels': envlock sync --rebuild",
     )
 
 

@@ -3,15 +3,19 @@
 # PYTHON is the interpreter of a venv with torch on a machine with an NVIDIA GPU; no network is needed.
 set -u
 python=$1 capability=$2 other=12.0
-export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} NO_COLOR=1
-libraries=$PYTHONPATH
+export NO_COLOR=1
 work=$(mktemp -d)
-envlock() { "$python" -m envlock "$@"; }
+# envlock in a venv of its own, as on any host; where its libraries were put aside, PYTHONPATH names them once.
+"$python" -m venv --without-pip "$work/tool"
+tool=$work/tool/bin/python
+printf '%s\n' "$PWD" ${PYTHONPATH:-} > "$("$tool" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/envlock.pth"
+unset PYTHONPATH
+envlock() { "$tool" -m envlock "$@"; }
 title() { printf '\n===== %s\n' "$*"; }
 timed() { local begin; begin=$(date +%s.%N); "$@"; local code=$?; printf -- '-- exit %s after %.1f s\n' "$code" "$(echo "$(date +%s.%N) - $begin" | bc -l 2>/dev/null || "$python" -c "import time;print(time.time()-$begin)")"; }
 
 title "the machine"; nvidia-smi -L | sed 's/GPU-[0-9a-f-]*/GPU-.../'; cat /proc/driver/nvidia/version | head -1
-"$python" - <<'P'
+"$tool" - <<'P'
 import json
 from dataclasses import asdict
 import os
@@ -28,14 +32,14 @@ title "CUDA_VISIBLE_DEVICES empty"; CUDA_VISIBLE_DEVICES= timed envlock -C "$wor
 
 title "a probe that hangs (an import that never ends), 20 s allowed"
 mkdir -p "$work/hang/torch"; echo 'import time; time.sleep(10**6)' > "$work/hang/torch/__init__.py"
-PYTHONPATH=$work/hang:$libraries timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier probe --timeout 20
+PYTHONPATH=$work/hang timed envlock -C "$work" verify --python "$python" --gpu "$capability" --count 1 --tier probe --timeout 20
 
 title "an extension that crashes"
 mkdir -p "$work/crash" "$work/p/profiles"
 printf 'import ctypes\nctypes.string_at(0)\n' > "$work/crash/crashing_extension.py"
 minor=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 printf 'python = "%s"\n[gpu]\ncompute-capability = "%s"\n[kernels]\nrequire = ["crashing_extension"]\n' "$minor" "$capability" > "$work/p/profiles/crash.toml"
-PYTHONPATH=$work/crash:$libraries timed envlock -C "$work/p" verify crash --python "$python" --tier probe
+PYTHONPATH=$work/crash timed envlock -C "$work/p" verify crash --python "$python" --tier probe
 
 title "an exhausted GPU"
 "$python" -c '
@@ -50,16 +54,16 @@ timed envlock -C "$work/p" verify full --python "$python" --tier host --tier pro
 kill $holder; wait $holder 2>/dev/null
 
 title "a sealed generation: probe, then attestation"
-"$python" tests/gpu/seal_by_hand.py "$work/sealed" "$("$python" -c 'import sys; print(sys.prefix)')" "$capability"
+"$tool" tests/gpu/seal_by_hand.py "$work/sealed" "$("$python" -c 'import sys; print(sys.prefix)')" "$capability"
 timed envlock -C "$work/sealed" verify gpu --tier host --tier probe
 timed envlock -C "$work/sealed" verify gpu --tier host --tier probe
 title "run: first launch, then twice more"
 for i in 1 2 3; do timed envlock -C "$work/sealed" run gpu -- python -c 'import os; print("launched", os.environ["ENVLOCK_VERDICT"])'; done
 title "the shim: the same, twice"
-for i in 1 2; do timed "$work/sealed/.envlock/bin/gpu" python -c 'import os, torch; print("launched", os.environ["ENVLOCK_VERDICT"], torch.version.cuda)'; done
+for i in 1 2 3; do timed "$work/sealed/.envlock/bin/gpu" python -c 'import os, torch; print("launched", os.environ["ENVLOCK_VERDICT"], torch.version.cuda)'; done
 title "what is remembered"; sed 's/GPU-[0-9a-f-]*/GPU-.../' "$work"/sealed/.envlock/envs/gpu/attestations/* | cut -c1-60
 title "the same stack declared for $other: run refuses"
-"$python" tests/gpu/seal_by_hand.py "$work/other" "$("$python" -c 'import sys; print(sys.prefix)')" "$other"
+"$tool" tests/gpu/seal_by_hand.py "$work/other" "$("$python" -c 'import sys; print(sys.prefix)')" "$other"
 timed envlock -C "$work/other" run gpu -- python -c 'print("must not be seen")'
 timed envlock -C "$work/other" verify gpu --json --tier host --tier probe
 ls "$work"/other/.envlock/envs/gpu/attestations 2>/dev/null

@@ -31,6 +31,20 @@ from envlock.verify.files import inspect_environment
 from envlock.workflows.sync import launch_files, write_shim
 
 
+def _start_here(prefix: Path, venv: Path) -> None:
+    """Let the copy's console scripts start the copy's interpreter (each beside and renamed: the venv keeps its own)."""
+    old, new = f"{venv}/bin/".encode(), f"{prefix}/bin/".encode()
+    for script in (prefix / "bin").iterdir():
+        if script.is_symlink() or not script.is_file():
+            continue
+        content = script.read_bytes()
+        if content.startswith(b"#!") and old in content[:400]:
+            beside = script.with_name(f".{script.name}.part")
+            beside.write_bytes(content.replace(old, new, 2))
+            beside.chmod(0o755)
+            beside.replace(script)
+
+
 def main(project: Path, venv: Path, capability: str) -> None:
     layout = Layout(project)
     for folder in (layout.profiles, layout.locks):
@@ -83,6 +97,7 @@ def main(project: Path, venv: Path, capability: str) -> None:
     prefix = layout.generation("gpu", generation)
     prefix.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-al", venv, prefix], check=True)
+    _start_here(prefix, venv)
     site = site_packages(prefix)
     stock = take_stock(prefix, site, tuple(distributions(site)), inventory.scan(prefix), DigestMemory(layout.cache), {})
     plan = Plan(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from envlock.environment import build
-from envlock.errors import LaunchRefused
+from envlock.errors import LaunchRefused, ToolMissing
 from envlock.launch import gpu_locks
 from envlock.launch.gpu_locks import Card
 from envlock.verify import nvml
@@ -32,10 +32,10 @@ class Holding:
 
 
 def cards() -> tuple[Card, ...]:
-    """Return this machine's GPUs in NVML's order. Raises LaunchRefused when there is no driver to ask."""
+    """Return this machine's GPUs in NVML's order. Raises ToolMissing when there is no driver to ask."""
     seen = nvml.observe()
     if isinstance(seen, Unavailable):
-        raise LaunchRefused(
+        raise ToolMissing(
             "the NVIDIA driver cannot be asked for GPUs",
             expected="libnvidia-ml.so.1 of a loaded driver",
             found=seen.reason,
@@ -46,13 +46,17 @@ def cards() -> tuple[Card, ...]:
 
 def claim(name: str, words: str) -> Claim:
     """Hold the GPUs that `words` mean for a launch of profile `name`. Raises UsageError, LaunchRefused."""
-    chosen = gpu_locks.select(words, cards())
+    try:
+        there = cards()
+    except ToolMissing as error:
+        raise LaunchRefused(error.message, expected=error.expected, found=error.found, hint=error.hint) from error
+    chosen = gpu_locks.select(words, there)
     who = {"profile": name, "pid": os.getpid(), "user": sync.user(), "time": build.now()}
     uuids = tuple(card.uuid for card in chosen)
     return Claim(uuids=uuids, handles=tuple(gpu_locks.hold(gpu_locks.default_folder(os.environ), uuids, who)))
 
 
 def holdings() -> tuple[Holding, ...]:
-    """Return every GPU with its holder. Raises LaunchRefused when there is no driver to ask."""
+    """Return every GPU with its holder. Raises ToolMissing when there is no driver to ask."""
     folder = gpu_locks.default_folder(os.environ)
     return tuple(Holding(card=card, holder=gpu_locks.holder(folder, card.uuid)) for card in cards())

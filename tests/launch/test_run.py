@@ -217,7 +217,9 @@ def test_a_log_that_cannot_be_written_refuses_the_launch(launched: Project) -> N
 
 def test_gpus_without_a_driver_are_refused_in_words(launched: Project) -> None:
     refused(launched.run("run", "--gpus", "0-1", "app", *PRINT), "driver")
-    assert "driver" in launched.run("gpus").err
+    listed = launched.run("gpus")
+    assert listed.code == 1
+    assert "driver" in listed.err
 
 
 def test_a_full_scan_stands_for_a_moment_only(own: Project) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from envlock.launch import ticket
+from envlock.launch.shim import ticket_text
 from tests.launch.conftest import SHELLS, shim
 from tests.support.project import Project
 
@@ -273,3 +274,45 @@ def test_the_fast_path_works_where_the_kernel_forbids_every_fork(launched: Proje
     words = [*forbidden, *start, "python", "-c", "print('ran')"]
     done = subprocess.run(words, env=launched.env, cwd=launched.root, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("ran\n", 0), done.stderr
+
+
+@shells
+def test_a_verification_with_gpus_stands_for_these_gpus_driver_and_boot(
+    launched: Project, tmp_path: Path, shell: list[str]
+) -> None:
+    warmed(launched, "gpu")
+    environments = str(launched.layout.environments("gpu"))
+    kept = ticket.read(environments)
+    assert kept is not None
+    cards = [f"{ticket.GPUS}/0000:0{number}:00.0" for number in (1, 2)]
+    attested = {
+        "boot": ticket.first_line(ticket.BOOT_ID),
+        "driver": "NVRM version: it's  580.95",
+        "gpus": " ".join(cards),
+    }
+    text = ticket_text(
+        {**kept[0], "attested": attested}, project=str(launched.root), home=str(launched.layout.home), vital=["bin"]
+    )
+    driver = tmp_path / "nvidia"  # stands for /proc/driver/nvidia, which only a driver can make
+    (driver / "gpus").mkdir(parents=True)
+    for card in cards:
+        (driver / "gpus" / Path(card).name).mkdir()
+    (driver / "version").write_text("NVRM version: it's  580.95\nGCC version: 12\n")
+    words = ("python", "-c", "print('ran')")
+
+    def launch(told: str) -> subprocess.CompletedProcess[bytes]:
+        warmed(launched, "gpu")
+        Path(ticket.folder(environments), "ticket.sh").write_text(told.replace("/proc/driver/nvidia", str(driver)))
+        ticket.renew(environments, time.time() + 600)
+        return shim(launched, *words, shell=shell, name="gpu")
+
+    assert launch(text).stdout == b"ran\n"
+    for changed in (
+        text.replace("580.95", "575.57"),
+        text.replace(attested["boot"], "00000000-another-boot"),
+        text.replace("0000:02:00.0", "0000:03:00.0"),
+    ):
+        assert changed != text
+        assert launch(changed).returncode == 125
+    (driver / "version").unlink()
+    assert launch(text).returncode == 125

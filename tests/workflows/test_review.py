@@ -140,7 +140,7 @@ def test_collection_keeps_what_is_needed_and_counts_links_once(app: Project) -> 
         assert store.generations(app.layout, "app") == (there[0], there[1], there[3])
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     app.ok("unpin", "app", "1")
     app.ok("gc", "--keep", "0")
     assert store.generations(app.layout, "app") == (there[3],)

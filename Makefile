@@ -43,5 +43,8 @@ $(VENV)/.dev: $(VENV)/.installed
 	$(VENV)/bin/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
+docs: $(VENV)/.dev
+	$(VENV)/bin/python docs/generate.py
+
 clean:
 	rm -rf $(VENV)

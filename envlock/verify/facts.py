@@ -10,7 +10,7 @@ from envlock.environment.seal import SealedTorch
 from envlock.verify.coverage import Library
 from envlock.verify.fatbin import DeviceCode, parse_target
 
-FORMAT = 2
+FORMAT = 3
 FILE = "code.json"
 
 
@@ -71,6 +71,8 @@ class Facts:
     ptxas: tuple[Ptxas, ...]
     scripts: tuple[tuple[str, str], ...]
     """(console script below the prefix, interpreter that its first lines name)."""
+    modules: tuple[str, ...]
+    """What lies directly in site-packages and can be imported, by its import name."""
     path_files: tuple[str, ...]
     """`.pth` files of site-packages that a distribution brought or that were there when the environment was sealed."""
     jit: bool
@@ -103,6 +105,7 @@ def dump(facts: Facts) -> bytes:
         "claims": facts.claims,
         "ptxas": facts.ptxas,
         "scripts": facts.scripts,
+        "modules": facts.modules,
         "path_files": facts.path_files,
         "jit": facts.jit,
     }
@@ -136,6 +139,7 @@ def load(text: bytes) -> Facts:
         claims=tuple(Claim(path, tuple(packages)) for path, packages in data["claims"]),
         ptxas=tuple(Ptxas(*row) for row in data["ptxas"]),
         scripts=tuple((name, interpreter) for name, interpreter in data["scripts"]),
+        modules=tuple(data["modules"]),
         path_files=tuple(data["path_files"]),
         jit=data["jit"],
     )

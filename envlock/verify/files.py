@@ -67,6 +67,9 @@ def read_facts(
         claims=records.claims,
         ptxas=tuple(Ptxas(path, read.release) for path, read in reads.items() if is_assembler(path.rpartition("/")[2])),
         scripts=tuple(_scripts(prefix / "bin")),
+        modules=tuple(
+            sorted({name.split(".", 1)[0] for name in os.listdir(site) if not name.endswith((".dist-info", ".pth"))})
+        ),
         path_files=tuple(
             sorted(name for name in os.listdir(site) if name.endswith(".pth") and (sealed or name in records.owners))
         ),

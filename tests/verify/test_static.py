@@ -215,6 +215,9 @@ def test_what_is_required_must_be_covered_and_present(stack: Stack) -> None:
     ]
     assert found.status == "fail"
     assert "kern/hopper.abi3.so" in found.found and "absent: not installed" in found.found
+    made.install(stack.prefix, "pure", "1.0", {"pure/__init__.py": b""})
+    only_pure = replace(PROFILE, kernels=Kernels(require=("pure",)))
+    assert judged(stack.prefix, None, None, only_pure)["kernels.required"].status == "pass"
     for_hopper = replace(PROFILE, gpu=Gpu(compute_capability="9.0"))
     assert "kern/common.abi3.so" in judged(stack.prefix, None, None, for_hopper)["kernels.required"].found
 

@@ -82,6 +82,8 @@ def _required(subject: Subject, capability: str, libraries: list[Library], requi
 
 
 def _present(subject: Subject, pattern: str) -> bool:
+    if pattern in subject.facts.modules:
+        return True
     paths = [library.path for library in subject.facts.libraries] + [item.path for item in subject.facts.binaries]
     return any(matches(path, pattern) for path in paths)
 

@@ -1,16 +1,15 @@
 """Telling at once that nothing changed: what `find` says of every file, as text, then and now.
 
-`seal/listing` has a first line with the number of files below each top-level entry, then one record a file as find
-prints it. An unchanged environment lists the same records, so two sets are compared and no line is taken apart; only
-when they differ is it worth asking which file, whose, and how (environment/inventory.py). The cost is the kernel's,
-an lstat a file, and is shared by several finds.
+`seal/listing` has a first line with each top-level entry, the number of its files and the length of its text, then that
+text as find prints it, one record a file. An unchanged environment is told in the same words, so texts are compared
+and no record is taken apart; only when they differ is it worth asking which file, whose, and how
+(environment/inventory.py). The cost is the kernel's, an lstat a file, and is shared by several finds.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,18 +22,26 @@ FILE = "listing"
 _HEAD = "envlock-listing 1 "
 _LEFT_OUT = frozenset({FOLDER, f".{FOLDER}.part"})
 # Byte code is derived, and unchecked at run time: what matters are its sources.
-_PRINT = ["-type", "d", "-name", "__pycache__", "-prune", "-o", "!", "-type", "d", "-printf", r"%s %T@ %l %p\0"]
+_PRINT = ["-type", "d", "-name", "__pycache__", "-prune", "-o", "!", "-type", "d", "-printf", r"%s %T@ %p\t%l\0"]
 _PROCESSES = 4
 
 
 def make(prefix: Path) -> bytes | None:
     """Return the listing of a finished prefix; None where no find can make one."""
-    records = _records(prefix, {})
-    if records is None:
+    starts = list(_starts(prefix))
+    text = _find(prefix, starts)
+    if text is None:
         return None
-    counts = Counter(_top(record.split(" ", 3)[3]) for record in records)
-    text = f"{_HEAD}{json.dumps(counts)}\n" + "\0".join(sorted(records))
-    return text.encode("utf-8", "surrogateescape")
+    records = iter(text.split("\0")[:-1])
+    record = next(records, None)
+    head = []
+    for start in starts:
+        count = length = 0
+        while record is not None and record.split(" ", 2)[2].startswith((f"{start}/", f"{start}\t")):
+            count, length = count + 1, length + len(record) + 1
+            record = next(records, None)
+        head.append((start, count, length))
+    return f"{_HEAD}{json.dumps(head)}\n{text}".encode("utf-8", "surrogateescape")
 
 
 def same(prefix: Path) -> bool:
@@ -43,21 +50,30 @@ def same(prefix: Path) -> bool:
     False also when it cannot be told.
     """
     try:
-        text = (prefix / FOLDER / FILE).read_text(encoding="utf-8", errors="surrogateescape")
+        with open(prefix / FOLDER / FILE, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            text = file.read()
         head, _, rest = text.partition("\n")
-        counts = json.loads(head.removeprefix(_HEAD)) if head.startswith(_HEAD) else None
-    except (OSError, ValueError):
+        parts = json.loads(head.removeprefix(_HEAD)) if head.startswith(_HEAD) else None
+        sealed, counts, at = {}, {}, 0
+        for start, count, length in parts or ():
+            sealed[start], counts[start] = rest[at : at + length], count
+            at += length
+    except (OSError, ValueError, TypeError):
         return False
-    if not isinstance(counts, dict):
+    if not sealed or sealed.keys() != set(_starts(prefix)):
         return False
-    now = _records(prefix, counts)
-    return now is not None and len(now) == rest.count("\0") + 1 and set(now) == set(rest.split("\0"))
+    shares = _shares(counts)
+    with ThreadPoolExecutor(len(shares)) as pool:
+        outputs = list(pool.map(lambda share: _find(prefix, share), shares))
+    return all(
+        now is not None and _equal("".join(sealed[start] for start in share), now)
+        for share, now in zip(shares, outputs, strict=True)
+    )
 
 
-def _top(path: str) -> str:
-    """Return the part of a path that one find starts from: an entry of site-packages, or of the prefix."""
-    head, found, rest = path.partition("/site-packages/")
-    return f"{head}{found}{rest.split('/', 1)[0]}" if found else path.split("/", 1)[0]
+def _equal(one: str, other: str) -> bool:
+    """Compare records; a folder that was copied or checked may list the same files in another order."""
+    return one == other or (len(one) == len(other) and sorted(one.split("\0")) == sorted(other.split("\0")))
 
 
 def _starts(prefix: Path) -> Iterator[str]:
@@ -77,28 +93,26 @@ def _starts(prefix: Path) -> Iterator[str]:
             yield from (f"{name}/{python}/site-packages/{entry}" for entry in os.listdir(site))
 
 
-def _records(prefix: Path, counts: Mapping[str, int]) -> list[str] | None:
-    """Return find's records of everything, from several finds with about as many files each."""
-    shares: list[tuple[int, list[str]]] = [(0, []) for _ in range(min(_PROCESSES, os.cpu_count() or 1))]
-    for start in sorted(_starts(prefix), key=lambda start: -counts.get(start, 1)):
-        least = min(range(len(shares)), key=lambda index: shares[index][0])
+def _shares(counts: Mapping[str, int]) -> list[list[str]]:
+    """Return starting points in as many shares as there are cores, with about as many files in each."""
+    number = max(1, min(_PROCESSES, os.cpu_count() or 1, len(counts)))
+    shares: list[tuple[int, list[str]]] = [(0, []) for _ in range(number)]
+    for start in sorted(counts, key=lambda start: (-counts[start], start)):
+        least = min(range(number), key=lambda index: shares[index][0])
         total, members = shares[least]
-        shares[least] = (total + counts.get(start, 1), [*members, start])
+        shares[least] = (total + max(1, counts[start]), [*members, start])
+    return [members for _, members in shares]
 
-    def find(starts: list[str]) -> str | None:
+
+def _find(prefix: Path, starts: list[str]) -> str | None:
+    """Return find's records of everything below the starting points, in their order; None when it fails."""
+    try:
         done = system.run(
             ["find", *starts, *_PRINT],
             env={"PATH": os.defpath, "LC_ALL": "C"},
             cwd=prefix,
             errors="surrogateescape",
         )
-        return done.stdout if done.returncode == 0 else None
-
-    try:
-        with ThreadPoolExecutor(len(shares)) as pool:
-            outputs = list(pool.map(find, [members for _, members in shares if members]))
     except (OSError, ToolMissing):
         return None
-    if None in outputs:
-        return None
-    return [record for output in outputs if output for record in output.split("\0")[:-1]]
+    return done.stdout if done.returncode == 0 else None

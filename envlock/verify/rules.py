@@ -91,6 +91,27 @@ CUDA_MAJORS: dict[str, str] = {
 }
 
 
+# First CUDA release whose ptxas assembles for a device. Source: release notes of the toolkits; 12.0, 12.1 and 10.3
+# measured with the assemblers of triton 3.6.0 (12.8 knows sm_120 and not sm_121; 12.9 knows both).
+PTXAS_SINCE: dict[int, str] = {
+    75: "10.0",
+    80: "11.0",
+    86: "11.1",
+    87: "11.5",
+    89: "11.8",
+    90: "11.8",
+    100: "12.8",
+    101: "12.8",
+    120: "12.8",
+    103: "12.9",
+    121: "12.9",
+    110: "13.0",
+}
+
+
+_BUILD = re.compile(r"[-_]?(?:cuda|cu|torch)[-_]?\d+")
+
+
 def device(capability: str) -> int:
     """Return `12.0` as 120. Raises ValueError."""
     major, _, minor = capability.partition(".")
@@ -164,33 +185,12 @@ def _number(release: str) -> tuple[int, int]:
     return int(major), int(minor or 0)
 
 
-# First CUDA release whose ptxas assembles for a device. Source: release notes of the toolkits; 12.0, 12.1 and 10.3
-# measured with the assemblers of triton 3.6.0 (12.8 knows sm_120 and not sm_121; 12.9 knows both).
-PTXAS_SINCE: dict[int, str] = {
-    75: "10.0",
-    80: "11.0",
-    86: "11.1",
-    87: "11.5",
-    89: "11.8",
-    90: "11.8",
-    100: "12.8",
-    101: "12.8",
-    120: "12.8",
-    103: "12.9",
-    121: "12.9",
-    110: "13.0",
-}
-
-
 def assembles(release: str, capability: int) -> bool | None:
     """Tell whether the ptxas of a CUDA release knows a device; None where no table or no release tells."""
     since = PTXAS_SINCE.get(capability)
     if since is None or not release:
         return None
     return _number(release) >= _number(since)
-
-
-_BUILD = re.compile(r"[-_]?(?:cuda|cu|torch)[-_]?\d+")
 
 
 def without_build(path: str) -> str:

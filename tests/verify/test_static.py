@@ -231,6 +231,15 @@ def test_ptx_alone_warns_and_fails_where_the_driver_cannot_take_it(stack: Stack)
     assert found.status == "fail" and "kern/common.abi3.so needs PTX 9.0 (driver 580.65.06)" in found.found
 
 
+def test_one_part_that_the_driver_cannot_compile_is_not_hidden_by_others_that_run(stack: Stack) -> None:
+    mixed = make.container(make.entry(make.SASS, 120)) * 9 + make.container(make.entry(make.PTX, 90, isa=(9, 0)))
+    made.install(stack.prefix, "kern", "1.0", {"kern/common.abi3.so": make.library(fatbin=mixed)})
+    assert judged(stack.prefix, None, None, driver="580.95.05")["kernels.ptx"].status == "pass"
+    assert judged(stack.prefix, None, None, driver="575.57.08")["kernels.ptx"].status == "fail"
+    lax = replace(PROFILE, kernels=Kernels())
+    assert judged(stack.prefix, None, None, lax, driver="575.57.08")["kernels.ptx"].status == "warn"
+
+
 def test_the_lock_and_the_environment_are_held_against_each_other(stack: Stack) -> None:
     def locked(sass: int) -> Lock:
         code = DeviceCode(targets=("sm_120a", "sm_90a"), coverage={"12.0": Coverage(sass=sass, ptx=0, none=5)})

@@ -113,26 +113,26 @@ def _accepted(libraries: list[Library], reasons: dict[str, str | None]) -> Check
 def _ptx(subject: Subject, capability: str, libraries: list[Library], require: tuple[str, ...]) -> Check:
     name = "kernels.ptx"
     waiting = [item for item in libraries if verdict(item, capability) == "jit"]
-    if not waiting:
-        return good(name, found="nothing has to be compiled for this GPU at its first use")
-    refused = []
-    for item in waiting:
-        isa = ptx_needed(item.code, capability)
-        if subject.driver is not None and isa is not None and rules.takes_ptx(subject.driver, isa) is False:
-            refused.append(f"{item.path} needs PTX {isa[0]}.{isa[1]} (driver {rules.ptx_floor(isa)})")
-    grave = [told for told in refused if required(told.partition(" ")[0], require)]
+    refused = {item.path: isa for item in libraries if (isa := _refused(subject.driver, item, capability))}
     if refused:
+        # One part among many that this driver cannot compile ends what calls it, no more, unless it is required.
+        grave = [item.path for item in waiting if item.path in refused]
+        grave += [path for path in refused if required(path, require)]
+        shown = grave or list(refused)
+        needs = [
+            f"{path} needs PTX {_dotted(refused[path])} (driver {rules.ptx_floor(refused[path])})" for path in shown
+        ]
         return bad(
             name,
-            status="fail" if grave or subject.driver else "warn",
+            status="fail" if grave else "warn",
             expected=f"PTX that driver {subject.driver} can compile",
-            found=listed(grave or refused),
-            where=f"{subject.site}/{waiting[0].path}",
+            found=listed(list(dict.fromkeys(needs))),
+            where=f"{subject.site}/{shown[0]}",
             remedy="minor-version compatibility does not cover PTX: a newer driver, or a build with machine code",
         )
-    told = [
-        f"{item.path} (PTX {'.'.join(map(str, isa))})" for item in waiting if (isa := ptx_needed(item.code, capability))
-    ]
+    if not waiting:
+        return good(name, found="nothing has to be compiled for this GPU at its first use")
+    told = [f"{item.path} (PTX {_dotted(isa)})" for item in waiting if (isa := ptx_needed(item.code, capability))]
     return bad(
         name,
         status="warn",
@@ -141,6 +141,16 @@ def _ptx(subject: Subject, capability: str, libraries: list[Library], require: t
         where=f"{subject.site}/{waiting[0].path}",
         remedy="slow the first time, and kept in CUDA_CACHE_PATH; a build with machine code avoids it",
     )
+
+
+def _refused(driver: str | None, library: Library, capability: str) -> tuple[int, int] | None:
+    """Return the PTX version that something in a library needs and a driver cannot take, or None."""
+    isa = None if driver is None else ptx_needed(library.code, capability)
+    return isa if driver is not None and isa is not None and rules.takes_ptx(driver, isa) is False else None
+
+
+def _dotted(isa: tuple[int, int]) -> str:
+    return f"{isa[0]}.{isa[1]}"
 
 
 def _locked(subject: Subject, capability: str) -> Check:

@@ -35,8 +35,8 @@ EPILOG = "\b\nKinds:\n" + "\n".join(f"  {kind.name:<12}{kind.purpose}" for kind 
 @click.option("--dry-run", is_flag=True, help="With -o: tell what would be written, write nothing.")
 @click.option("--force", is_flag=True, help="Replace files that hold something else.")
 @click.option("--no-gpu", is_flag=True, help="Launch without a GPU.")
-@click.option("--each-rank", is_flag=True, help="torchrun: launch every rank through envlock too (--no-python).")
-@click.option("--cwd", metavar="DIR", help="systemd, supervisor: the working folder. Default: the project.")
+@click.option("--each-rank", is_flag=True, help="torchrun: every rank through envlock too.")
+@click.option("--cwd", metavar="DIR", help="systemd, supervisor: its folder; else the project.")
 @click.option("--user", metavar="USER", help="systemd, supervisor: who runs it.")
 @click.pass_context
 def hook(
@@ -54,7 +54,7 @@ def hook(
 ) -> None:
     """Write out the integration of a launcher with profile NAME; without -o, print it.
 
-    Example: envlock hook systemd sglang-cu130 -o . -- python -m sglang.launch_server --model-path MODEL
+    Example: envlock hook systemd smoke -o . -- python serve.py
     """
     if kind is None:
         click.echo(show.columns([(known.name, known.purpose) for known in KINDS], ("KIND", "WHAT IT IS")))
@@ -71,6 +71,7 @@ def hook(
     files = _files(ctx, chosen, name, wish)
     if output is None:
         _print(files)
+        _not_yet(ctx, name)
         return
     wanted = [(file_path or folder / file.path, file) for file in files]
     for written in workflow.write(wanted, force=force, dry_run=dry_run):
@@ -78,6 +79,15 @@ def hook(
     if not dry_run:
         after = chosen.after.format(path=wanted[0][0], folder=folder, name=name)
         click.echo(f"  {click.style('next', fg='cyan')}: {after}", err=True)
+    _not_yet(ctx, name)
+
+
+def _not_yet(ctx: click.Context, name: str | None) -> None:
+    """Say so when what the hook starts is not there yet: writing hooks before the first sync is fine."""
+    if name is not None and not os.path.lexists(context.layout(ctx).shim(name)):
+        click.echo(
+            f"  {click.style('note', fg='yellow')}: {name} has no environment here yet: envlock sync {name}", err=True
+        )
 
 
 def _kind(word: str) -> Kind:
@@ -114,6 +124,8 @@ def _files(ctx: click.Context, kind: Kind, name: str | None, wish: workflow.Wish
         names = ", ".join(profile_names(context.layout(ctx))) or "none yet"
         raise UsageError(f"which profile? There are: {names}", hint=f"envlock hook {kind.name} NAME")
     layout = context.layout(ctx)
+    if not context.is_lockable(layout, name):
+        raise UsageError(f"{name} is only there to be extended: it has no environment", hint="envlock list")
     return workflow.files(layout, kind, name, wish, context.envlock_words(layout))
 
 

@@ -22,7 +22,7 @@ exec {words((*target.launch, "accelerate"))} launch --num_machines 1 --num_proce
 
 KIND = Kind(
     name="accelerate",
-    purpose="a script in front of accelerate launch; NPROC_PER_NODE and MIXED_PRECISION are read",
+    purpose="a script in front of accelerate launch; reads NPROC_PER_NODE",
     files=files,
     after="{path} train.py ARGS",
     needs="accelerate",

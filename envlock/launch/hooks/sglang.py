@@ -26,7 +26,7 @@ exec {run} python -m sglang.launch_server "$@"
 
 KIND = Kind(
     name="sglang",
-    purpose="a script in front of SGLang's server that judges its arguments first",
+    purpose="SGLang's server, its arguments judged before it starts",
     files=files,
     after="{path} --model-path MODEL",
     needs="sglang",

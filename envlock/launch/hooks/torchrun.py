@@ -37,7 +37,7 @@ exec {run} {processes} "$@"
 
 KIND = Kind(
     name="torchrun",
-    purpose="a script in front of torchrun; NPROC_PER_NODE changes the number of ranks",
+    purpose="a script in front of torchrun; reads NPROC_PER_NODE",
     files=files,
     after="{path} train.py ARGS",
     needs="torch",

@@ -43,7 +43,7 @@ def files(target: Target) -> tuple[File, ...]:
 
 KIND = Kind(
     name="vscode",
-    purpose="settings, a terminal in the environment, and debugging through the shim",
+    purpose="settings, a terminal, and debugging through the shim",
     files=files,
     after="open {folder} in VS Code",
     several=True,

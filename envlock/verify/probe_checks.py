@@ -62,15 +62,24 @@ def _check(name: str, status: Status, **words: str) -> Check:
     return Check(id=name, tier="probe", status=status, **words)
 
 
+def _untold(name: str, answer: Mapping[str, Any], expected: str) -> Check:
+    """Return the failure of a probe that should have told something; what is not known is never fine."""
+    return _check(name, "fail", expected=expected, found=str(answer["found"]), remedy="verify --tier static tells more")
+
+
 def _ending(facts: ProbeFacts) -> Iterator[Check]:
-    if facts.ended == "normally":
+    imported = facts.answer("torch.import")
+    complete = facts.answer("end") is not None or (imported is not None and not imported["ok"])
+    if facts.ended == "normally" and complete:
         yield _check("probe.end", "pass", found="every probe answered")
         return
     yield _check(
         "probe.end",
         "fail",
         expected="the probe runs to its end",
-        found=f"{facts.ended}{f' during {facts.during}' if facts.during else ''}",
+        found="an early end"
+        if facts.ended == "normally"
+        else f"{facts.ended}{f' during {facts.during}' if facts.during else ''}",
         where=facts.stderr,
         remedy="what it was doing then is what breaks; the last lines of its output stand beside it",
     )
@@ -90,6 +99,8 @@ def _torch(facts: ProbeFacts, prefix: str, cuda: str | None) -> Iterator[Check]:
         return
     build = facts.answer("torch.build")
     if build is None or not build["ok"]:
+        if build is not None:
+            yield _untold("torch.cuda-build", build, "torch tells its version and CUDA")
         return
     if cuda is not None and build["cuda"] != cuda:
         yield _check(
@@ -193,6 +204,8 @@ def _imports(facts: ProbeFacts) -> Iterator[Check]:
 def _libraries(facts: ProbeFacts, prefix: str, versions: Mapping[str, str]) -> Iterator[Check]:
     answer = facts.answer("libraries")
     if answer is None or not answer["ok"]:
+        if answer is not None:
+            yield _untold("probe.libraries", answer, "the loaded libraries can be listed")
         return
     paths: list[str] = list(answer["paths"])
     twice = []
@@ -246,14 +259,19 @@ def _belongs(path: str, prefix: str) -> bool:
 
 def _allocator(facts: ProbeFacts, wanted: str | None) -> Iterator[Check]:
     answer = facts.answer("allocator")
-    if answer is None or not answer["ok"] or not wanted:
+    if answer is None or not wanted:
+        return
+    if not answer["ok"]:
+        yield _untold("probe.allocator", answer, wanted)
         return
     settings = answer["settings"]
-    missed = []
+    missed, untold = [], []
     for pair in wanted.split(","):
         key, _, value = pair.partition(":")
         told = settings.get(key.strip())
-        if told is not None and str(told).lower() != value.strip().lower():
+        if told is None:
+            untold.append(key.strip())
+        elif str(told).lower() != value.strip().lower():
             missed.append(f"{key.strip()} is {told}, not {value.strip()}")
     if missed:
         yield _check(
@@ -263,5 +281,8 @@ def _allocator(facts: ProbeFacts, wanted: str | None) -> Iterator[Check]:
             found="; ".join(missed),
             remedy="this torch reads another variable (PYTORCH_[CUDA_]ALLOC_CONF): envlock run sets the one it reads",
         )
+    elif untold:
+        words = f"this torch does not tell {', '.join(untold)}"
+        yield _check("probe.allocator", "skip", expected=wanted, found=words)
     else:
         yield _check("probe.allocator", "pass", expected=wanted, found="honoured")

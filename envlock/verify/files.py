@@ -202,6 +202,7 @@ def read_subject(
         facts=sealed or read_facts(prefix, site, cache, sealed=seal is not None),
         around=read_surroundings(prefix, site, differing or ()),
         drift=differing,
+        real=os.path.realpath(prefix),
         deep=deep,
         driver=driver,
     )

@@ -62,6 +62,8 @@ class Subject:
     around: Surroundings
     drift: tuple[Drift, ...] | None
     """Differences from the seal; None when there is no seal to differ from."""
+    real: str = ""
+    """The prefix with links resolved, as scripts may name it; empty: the same."""
     deep: bool = False
     driver: str | None = None
     """The driver to judge PTX by, when it is known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -157,3 +158,28 @@ def test_facts_are_read_below_a_root(tmp_path: Path) -> None:
     assert [node.path for node in found.nodes] == ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"]
     assert all(node.major is None for node in found.nodes)
     assert found.environ == {"LD_PRELOAD": "x"}
+
+
+def recorded() -> tuple[Machine, Gpus]:
+    """What a real H200 machine told (tests/gpu/prove.sh), its UUID and boot id replaced."""
+    data = json.loads(Path(__file__).with_name("h200.json").read_text())
+    machine = {**data["machine"], "user_libraries": tuple(data["machine"]["user_libraries"])}
+    machine["nodes"] = tuple(Node(**node) for node in machine["nodes"])
+    devices = tuple(Device(**{**one, "throttle": tuple(one["throttle"])}) for one in data["gpus"]["devices"])
+    return Machine(**machine), Gpus(**{**data["gpus"], "devices": devices})
+
+
+def test_a_real_machine_passes_for_what_it_is_and_fails_for_what_it_is_not() -> None:
+    machine, gpus = recorded()
+    declared = {"compute-capability": "9.0", "count": 1, "min-free-memory": 100 * GIB, "exclusive": True}
+    as_is = {check.id: check for check in host_checks(declared, "580.65.06", machine, gpus)}
+    assert failed(as_is) == set()
+    assert as_is["environ.leaks"].status == "warn"
+    for change, expected in (
+        ({"compute-capability": "12.0"}, "gpu.capability"),
+        ({"count": 2}, "gpu.count"),
+        ({"min-free-memory": 141 * GIB}, "gpu.free-memory"),
+        ({"min-driver": "590.44.01"}, "driver.floor"),
+    ):
+        found = host_checks({**declared, **change}, "580.65.06", machine, gpus)
+        assert {check.id for check in found if check.status == "fail"} == {expected}

@@ -264,6 +264,12 @@ def test_stale_lock_other_lock_and_moved_environment(stack: Stack) -> None:
     assert "startup.scripts" in failing(found)
 
 
+def test_a_prefix_reached_through_a_link_is_the_same_environment(stack: Stack) -> None:
+    link = stack.prefix.parent / "current"
+    link.symlink_to(stack.prefix.name)
+    assert judged(link, None, None, None)["startup.scripts"].status == "pass"
+
+
 def test_packages_installed_by_hand(stack: Stack) -> None:
     made.install(stack.prefix, "extra", "1.0", {"extra.py": b""})
     found = stack.judged()["agreement.packages"]

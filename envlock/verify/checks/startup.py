@@ -89,10 +89,8 @@ def _scripts(subject: Subject) -> Check:
         return skipped(name, "no console scripts here")
     own = f"{subject.prefix}/bin/"
     # `$(dirname ...)`: envlock's own pip finds the interpreter that lies beside it
-    right = (own, "$(dirname")
-    wrong = [
-        (script, interpreter) for script, interpreter in subject.facts.scripts if not interpreter.startswith(right)
-    ]
+    either = (own, f"{subject.real or subject.prefix}/bin/", "$(dirname")
+    wrong = [item for item in subject.facts.scripts if not item[1].startswith(either)]
     if not wrong:
         return good(name, found=f"{len(subject.facts.scripts)} console scripts start this environment's Python")
     return bad(

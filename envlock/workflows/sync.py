@@ -245,7 +245,12 @@ def head_commit(project: Path) -> str:
 
 def write_shim(layout: Layout, name: str) -> None:
     """Write `.envlock/bin/NAME`, which launches through this very envlock."""
-    text = shim.text(name, project=str(layout.project), home=str(layout.home), interpreter=sys.executable)
+    text = shim.text(
+        name,
+        project=str(layout.project.resolve()),  # whoever comes through a link writes the same shim
+        home=str(layout.home.resolve()),
+        interpreter=sys.executable,
+    )
     path = layout.shim(name)
     if not path.is_file() or path.read_text() != text:
         system.write_atomically(path, text, mode=0o755)

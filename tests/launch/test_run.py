@@ -313,7 +313,9 @@ def test_a_project_reached_through_a_link_is_the_same_project(launched: Project,
     show = ("--", "python", "-c", "import sys, envlock_guard; envlock_guard.require('app'); print(sys.prefix)")
     for _ in range(2):
         assert launched.ok("-C", str(link), "run", "app", *show).out.strip() == str(launched.prefix("app"))
+    written = launched.layout.shim("app").read_text()
     assert launched.ok("-C", str(link), "sync", "app", "--json").json["profiles"][0]["built"] is False
+    assert launched.layout.shim("app").read_text() == written
     launched.ok("-C", str(link), "verify", "app")
 
 

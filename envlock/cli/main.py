@@ -22,6 +22,7 @@ WORDS = "envlock.words"
 COMMANDS: dict[str, str] = {
     "activate": "activate",
     "add": "declare:add",
+    "adopt": "adopt",
     "completion": "completion",
     "container": "container",
     "diff": "diff",

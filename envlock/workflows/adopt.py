@@ -119,10 +119,18 @@ def _installed(site: Path, one: Distribution) -> Installed:
     return Installed(
         name=one.name,
         version=str(headers.get("Version") or one.version),
-        requested=(folder / "REQUESTED").is_file(),
+        requested=(folder / "REQUESTED").is_file() and not _installed_by_uv(folder),
         requires=tuple(requires),
         origin=origin,
     )
+
+
+def _installed_by_uv(folder: Path) -> bool:
+    """Tell whether uv installed a distribution: it writes REQUESTED for dependencies, too, so that tells nothing."""
+    try:
+        return (folder / "INSTALLER").read_text().strip() == "uv"
+    except OSError:
+        return False
 
 
 def _damage(site: Path, found: tuple[Distribution, ...]) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ redirect_stderr=true
 
 KIND = Kind(
     name="supervisor",
-    purpose="a program section; a refused launch ends in FATAL",
+    purpose="a program section; a refused launch is not tried again",
     files=files,
     after="copy {path} to /etc/supervisor/conf.d/, then: supervisorctl update",
     takes_command=True,

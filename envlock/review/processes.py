@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -11,9 +10,6 @@ def users_of(prefixes: list[Path]) -> dict[str, str]:
     """Return prefix name -> `pid 123 (python)` for those that a process runs from, maps or stands in."""
     wanted = {f"{prefix}/": prefix.name for prefix in prefixes}
     found: dict[str, str] = {}
-    for prefix in prefixes:
-        if _leased(prefix):
-            found[prefix.name] = "a launch holds it"
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             for path in _paths(entry):
@@ -21,21 +17,6 @@ def users_of(prefixes: list[Path]) -> dict[str, str]:
                     if path.startswith(start) and name not in found:
                         found[name] = f"in use by pid {entry} ({_command(entry)})"
     return found
-
-
-def _leased(prefix: Path) -> bool:
-    """Tell whether a launch holds the lease (a shared lock that dies with its process)."""
-    try:
-        handle = os.open(prefix / "seal" / "lease", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def _paths(pid: str) -> list[str]:

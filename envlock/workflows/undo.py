@@ -11,7 +11,7 @@ from envlock import system
 from envlock.environment import build, store
 from envlock.environment.seal import FOLDER
 from envlock.errors import EnvironmentMissing, EnvlockError, StoreError, UsageError
-from envlock.launch import journal
+from envlock.launch import journal, lease
 from envlock.layout import Layout
 from envlock.lock.diff import compare
 from envlock.lock.document import Lock
@@ -200,7 +200,7 @@ def collect(layout: Layout, names: tuple[str, ...], *, keep: int, dry_run: bool)
                 generations,
                 current=store.current_generation(layout, name),
                 pinned=pins(store.read_history(layout, name)),
-                in_use=processes.users_of([layout.generation(name, one) for one in generations]),
+                in_use=_in_use([layout.generation(name, one) for one in generations]),
                 keep=keep,
             )
             doomed = [layout.generation(name, one) for one in choice.remove]
@@ -229,3 +229,9 @@ def _count_links(folder: Path, links: dict[tuple[int, int], tuple[int, int, int]
             links[key] = (inside, status.st_nlink, status.st_blocks * 512)
             total += status.st_blocks * 512
     return total
+
+
+def _in_use(prefixes: list[Path]) -> dict[str, str]:
+    """Return prefix name -> who uses it: launches by their lease, anything else by what it runs or maps."""
+    leased = {prefix.name: "a launch holds it" for prefix in prefixes if lease.held(prefix)}
+    return {**processes.users_of(prefixes), **leased}

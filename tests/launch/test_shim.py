@@ -316,3 +316,22 @@ def test_a_verification_with_gpus_stands_for_these_gpus_driver_and_boot(
         assert launch(changed).returncode == 125
     (driver / "version").unlink()
     assert launch(text).returncode == 125
+
+
+def test_a_generation_that_a_shim_launched_is_not_collected(own: Project) -> None:
+    own.ok("run", "app", "--", "true")
+    ticket.renew(str(own.layout.environments("app")), time.time() + 600)
+    old = own.prefix("app")
+    argv = [os.fspath(own.layout.shim("app")), "python", "-c", "import time; print('up', flush=True); time.sleep(60)"]
+    process = subprocess.Popen(argv, env=own.env, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        own.ok("sync", "--rebuild", "app")
+        own.ok("gc", "--keep", "0")
+        assert (old / "seal" / "seal.json").is_file()
+    finally:
+        process.kill()
+        process.communicate()
+    own.ok("gc", "--keep", "0")
+    assert not old.exists()

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,12 @@ from envlock.lock.files import load_lock
 from envlock.workflows import verify as verification
 
 
-def verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str]) -> dict[str, Any]:
+def verify(
+    layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str], gpus: Sequence[str] = ()
+) -> dict[str, Any]:
     """Hold the current generation against its lock, its seal and the host; keep a ticket; return the ticket's facts.
 
+    `gpus` are the UUIDs the launch is to have, if it was told: those are judged, not what others may be using.
     Of several at once one verifies, the others wait and compare with what it found. Raises LaunchRefused naming what is
     wrong and the command that mends it.
     """
@@ -35,15 +38,20 @@ def verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, s
             turn.enter_context(system.locked(Path(ticket.folder(str(environments))) / ".verifying"))
         kept = ticket.read(str(environments))
         if (
-            kept is not None
+            not gpus
+            and kept is not None
             and kept[1] >= asked
             and fast.matches(kept[0], project=str(layout.project), environments=str(environments), no_gpu=no_gpu)
         ):
             return kept[0]
-        return _verify(layout, name, no_gpu=no_gpu, variables=variables)
+        if gpus:
+            variables = {**variables, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+        return _verify(layout, name, no_gpu=no_gpu, variables=variables, count=len(gpus) or None)
 
 
-def _verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str]) -> dict[str, Any]:
+def _verify(
+    layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str], count: int | None
+) -> dict[str, Any]:
     began = time.time()
     try:
         _, digest = load_lock(layout, name)
@@ -67,8 +75,11 @@ def _verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, 
     host = ticket.host_facts()
     if gpu and not no_gpu:
         _has_driver(seal, name, host)
-        _fits_these_gpus(layout, name, variables)
-    volatile = isinstance(gpu, dict) and (gpu.get("min-free-memory") or gpu.get("exclusive"))
+        _fits_these_gpus(layout, name, variables, count)
+    # A ticket speaks for every GPU of the host: what was judged on some of them, or changes by itself, is not in it.
+    volatile = "CUDA_VISIBLE_DEVICES" in variables or (
+        isinstance(gpu, dict) and (gpu.get("min-free-memory") or gpu.get("exclusive"))
+    )
     facts = {
         "profile": name,
         "generation": generation,
@@ -91,9 +102,9 @@ def _verify(layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, 
     return facts
 
 
-def _fits_these_gpus(layout: Layout, name: str, variables: Mapping[str, str]) -> None:
+def _fits_these_gpus(layout: Layout, name: str, variables: Mapping[str, str], count: int | None) -> None:
     """Hold the stack against the host and its GPUs; a passed probe is remembered (verify/attestation.py)."""
-    report = verification.verify(layout, name, verification.Options(tiers=("host", "probe")), variables)
+    report = verification.verify(layout, name, verification.Options(tiers=("host", "probe"), count=count), variables)
     failed = [check for check in report.checks if check.status == "fail"]
     if failed:
         first = failed[0]

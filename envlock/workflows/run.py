@@ -53,13 +53,13 @@ def prepare(layout: Layout, request: Request, variables: Mapping[str, str], say:
     if request.has("--sync"):
         sync.sync_one(layout, name, sync.Options(), variables, say)
     no_gpu = request.has("--no-gpu") or variables.get("ENVLOCK_NO_GPU", "") not in ("", "0")
-    facts = admission.verify(layout, name, no_gpu=no_gpu, variables=variables)
+    held = None if request.value("--gpus") is None else claim(name, str(request.value("--gpus")))
+    uuids = () if held is None else held.uuids
+    facts = admission.verify(layout, name, no_gpu=no_gpu, variables=variables, gpus=uuids)
     if profile.container is not None and not variables.get("ENVLOCK_INSIDE"):
         ticket.forget(str(layout.environments(name)))  # the next launch belongs in the container, unless told again
     extra = dict(pair.split("=", 1) for pair in request.values.get("--profile-env", ()))
-    held: Claim | None = None
-    if request.value("--gpus") is not None:
-        held = claim(name, str(request.value("--gpus")))
+    if held is not None:
         extra["CUDA_VISIBLE_DEVICES"] = ",".join(held.uuids)
     cwd = request.value("--cwd")
     if cwd is not None:

@@ -20,7 +20,7 @@ from envlock.lock.document import Lock
 from envlock.lock.files import load_lock
 from envlock.verify import attestation, host, nvml, probe
 from envlock.verify.check import Check, Tier, holds
-from envlock.verify.host_checks import host_checks
+from envlock.verify.host_checks import host_checks, visible
 from envlock.verify.machine import Gpus, Machine, Unavailable
 from envlock.verify.probe_checks import collective_checks, probe_checks
 from envlock.verify.static import static_checks
@@ -236,12 +236,14 @@ def _probe(
     count = int(gpu.get("count") or 1)
     kept = None
     now: dict[str, str] = {}
-    if layout is not None and subject.seal is not None:
+    seen = visible(gpus.devices, environ.get("CUDA_VISIBLE_DEVICES"))
+    # Only the GPUs that are probed are vouched for, and only for what the profile itself declares.
+    if layout is not None and subject.seal is not None and not isinstance(seen, str) and options.capability is None:
         kept = layout.attestations(subject.name) / subject.seal.generation
         now = attestation.basis(
             seal=subject.seal.environment_digest,
             driver=gpus.driver,
-            gpus=[device.uuid for device in gpus.devices],
+            gpus=[device.uuid for device in seen[:count]],
             boot=machine.boot_id,
         )
         if attestation.holds(kept, now) and not options.fresh and not options.collective:

@@ -10,14 +10,14 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from envlock.cli import completion, context, show
+from envlock.cli import completion, context, git, show
 from envlock.declare.files import profile_names
 from envlock.errors import UsageError
 from envlock.launch import hooks
 from envlock.launch.hooks.kind import File, Kind
 from envlock.workflows import hook as workflow
 
-KINDS: tuple[Kind, ...] = (*hooks.KINDS, completion.KIND)
+KINDS: tuple[Kind, ...] = (*hooks.KINDS, *git.KINDS, completion.KIND)
 
 
 def _complete_kinds(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -28,6 +28,8 @@ COMMANDS: dict[str, str] = {
     "diff": "diff",
     "export": "export",
     "gc": "undo:gc",
+    "git-merge": "git",
+    "git-show": "git",
     "gpus": "gpus",
     "history": "undo:history",
     "hook": "hook",

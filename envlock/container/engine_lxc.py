@@ -168,8 +168,8 @@ class Lxc:
         limit = time.monotonic() + START_SECONDS
         while True:
             try:
-                if self.inside.run(("true",), timeout=10).returncode == 0:
-                    return
+                self.inside.need(("true",), what="running a first command inside", timeout=10)
+                return
             except TransportError:
                 if time.monotonic() > limit:
                     raise

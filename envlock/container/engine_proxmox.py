@@ -109,8 +109,8 @@ class Proxmox:
         limit = time.monotonic() + START_SECONDS
         while True:
             try:
-                if self.inside.run(("true",), timeout=10).returncode == 0:
-                    break
+                self.inside.need(("true",), what="running a first command inside", timeout=10)
+                break
             except TransportError:
                 if time.monotonic() > limit:
                     raise

@@ -60,6 +60,7 @@ def _verify(
         _undrifted(prefix, seal, name)
         stamp.settle(str(prefix))
         _right_torch(prefix, seal, name)
+        _statically_sound(layout, name, seal)
     except (LaunchRefused, FileError, UsageError):
         raise
     except EnvlockError as error:
@@ -102,19 +103,39 @@ def _verify(
     return facts
 
 
+def _statically_sound(layout: Layout, name: str, seal: Seal) -> None:
+    """Judge the files of a generation once: what it holds is sealed, and drift is looked for before this.
+
+    A pass is remembered for exactly this seal and profile, a failure never. Deleting the mark judges again.
+    """
+    mark = layout.attestations(name) / f"{seal.generation}.static"
+    word = f"{seal.environment_digest} {seal.profile_digest}\n"
+    if mark.is_file() and mark.read_text() == word:
+        return
+    _refuse_failed(verification.verify(layout, name, verification.Options(tiers=("static",)), {}), name)
+    with contextlib.suppress(EnvlockError):  # another user's store: such launches judge each time
+        system.write_atomically(mark, word)
+
+
 def _fits_these_gpus(layout: Layout, name: str, variables: Mapping[str, str], count: int | None) -> None:
     """Hold the stack against the host and its GPUs; a passed probe is remembered (verify/attestation.py)."""
-    report = verification.verify(layout, name, verification.Options(tiers=("host", "probe"), count=count), variables)
+    options = verification.Options(tiers=("host", "probe"), count=count)
+    _refuse_failed(verification.verify(layout, name, options, variables), name)
+
+
+def _refuse_failed(report: verification.Report, name: str) -> None:
+    """Raise LaunchRefused for the first check that failed, with the next ones as details."""
     failed = [check for check in report.checks if check.status == "fail"]
-    if failed:
-        first = failed[0]
-        raise LaunchRefused(
-            f"{first.id}: {first.found}",
-            where=first.where or None,
-            expected=first.expected or None,
-            hint=first.remedy or f"envlock verify {name}",
-            details=[f"{check.id}: {check.found}" for check in failed[1:6]],
-        )
+    if not failed:
+        return
+    first = failed[0]
+    raise LaunchRefused(
+        f"{first.id}: {first.found}",
+        where=first.where or None,
+        expected=first.expected or None,
+        hint=first.remedy or f"envlock verify {name}",
+        details=[f"{check.id}: {check.found}" for check in failed[1:6]],
+    )
 
 
 def _for_shim(layout: Layout, facts: dict[str, Any]) -> str:

@@ -107,7 +107,10 @@ def _accepted(libraries: list[Library], reasons: dict[str, str | None]) -> Check
     name = "kernels.accepted"
     if not libraries:
         return good(name, found="nothing is accepted as missing")
-    return good(name, found=listed([f"{item.path}: {reasons[item.path]}" for item in libraries], 8))
+    by_reason: dict[str, list[str]] = {}
+    for item in libraries:
+        by_reason.setdefault(str(reasons[item.path]), []).append(item.path)
+    return good(name, found="; ".join(f"{listed(paths, 2)}: {reason}" for reason, paths in by_reason.items()))
 
 
 def _ptx(subject: Subject, capability: str, libraries: list[Library], require: tuple[str, ...]) -> Check:

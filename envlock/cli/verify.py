@@ -105,9 +105,7 @@ def _rendered(report: workflow.Report, *, everything: bool) -> str:
     if everything:
         lines += [f"{show.mark('pass')} {check.id}: {check.found or check.expected}" for check in by_status["pass"]]
     else:
-        lines += [
-            f"{show.mark('pass')} {check.id}, though it does not run: {_short(check.found)}" for check in accepted
-        ]
+        lines += [f"{show.mark('pass')} {check.id}, though it does not run: {check.found}" for check in accepted]
     verdict = click.style("passed", fg="green") if report.ok else click.style("FAILED", fg="red", bold=True)
     subject = report.profile + (f" {report.generation}" if report.generation else "")
     counted = ", ".join(
@@ -119,10 +117,6 @@ def _rendered(report: workflow.Report, *, everything: bool) -> str:
     if by_status["fail"]:
         lines.append(f"  {click.style('more', fg='cyan')}: envlock verify --explain {by_status['fail'][0].id}")
     return "\n".join(lines)
-
-
-def _short(text: str, most: int = 420) -> str:
-    return text if len(text) <= most else f"{text[:most]} ... (--all)"
 
 
 def _lines(check: Check) -> list[str]:

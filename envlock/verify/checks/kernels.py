@@ -110,7 +110,8 @@ def _accepted(libraries: list[Library], reasons: dict[str, str | None]) -> Check
     by_reason: dict[str, list[str]] = {}
     for item in libraries:
         by_reason.setdefault(str(reasons[item.path]), []).append(item.path)
-    return good(name, found="; ".join(f"{listed(paths, 2)}: {reason}" for reason, paths in by_reason.items()))
+    few_first = sorted(by_reason.items(), key=lambda pair: (len(pair[1]), pair[0]))
+    return good(name, found="; ".join(f"{listed(paths, 2)}: {reason}" for reason, paths in few_first))
 
 
 def _ptx(subject: Subject, capability: str, libraries: list[Library], require: tuple[str, ...]) -> Check:

@@ -10,7 +10,7 @@ from envlock import system
 from envlock.cli import context
 from envlock.cli.place import in_place
 from envlock.errors import UsageError
-from envlock.review.findings import SEVERITIES, Severity, at_least
+from envlock.review.finding import SEVERITIES, Severity, at_least
 from envlock.review.report import Comparison
 from envlock.workflows import diff as workflow
 

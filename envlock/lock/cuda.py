@@ -30,3 +30,8 @@ BUNDLED_DRIVERS = {
 def driver_floor(cuda: str) -> str | None:
     """Return the oldest Linux driver that runs a CUDA release (`12.8`, or a bare major); None for an unknown major."""
     return MAJOR_FLOORS.get(cuda.partition(".")[0])
+
+
+# Packages whose kernels lie in a form of their own: what a reader of fat binaries finds there is a stub, and says
+# nothing of them. Seen in cuFFT's `.ldata` sections; cuobjdump lists only the stub, too.
+OPAQUE_DEVICE_CODE = frozenset({"nvidia-cufft", "nvidia-cufft-cu12", "nvidia-cufft-cu13"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from envlock.lock.diff import Difference
-from envlock.review.findings import Finding, Severity, at_least
+from envlock.review.finding import Finding, Severity, at_least
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

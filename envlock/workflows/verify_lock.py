@@ -5,6 +5,7 @@ from __future__ import annotations
 from envlock.declare.files import load_profile
 from envlock.declare.profile import Profile
 from envlock.layout import Layout
+from envlock.lock.cuda import OPAQUE_DEVICE_CODE
 from envlock.lock.document import Lock
 from envlock.lock.files import load_lock
 from envlock.lock.freshness import compare
@@ -58,7 +59,11 @@ def _floor(lock: Lock, driver: str | None) -> list[Check]:
 
 
 def _coverage(profile: Profile, lock: Lock, capability: str) -> list[Check]:
-    known = [package for package in lock.packages if package.device_code is not None]
+    known = [
+        package
+        for package in lock.packages
+        if package.device_code is not None and package.name not in OPAQUE_DEVICE_CODE
+    ]
     if not known:
         return [
             Check(

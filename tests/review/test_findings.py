@@ -10,7 +10,8 @@ import pytest
 
 from envlock.lock.diff import compare
 from envlock.lock.document import Artifact, Coverage, DeviceCode, Direct, Lock, Package, TorchBuild
-from envlock.review.findings import SEVERITIES, Finding, at_least, judge
+from envlock.review.finding import SEVERITIES, Finding, at_least
+from envlock.review.findings import judge
 from envlock.review.formats import as_html, as_json, as_markdown, as_text
 from envlock.review.report import Comparison
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from envlock.declare.files import load_profile, profile_names
 from envlock.errors import EnvlockError, ProjectNotFound
 from envlock.layout import Layout
 
@@ -47,12 +46,16 @@ def locked_profiles(found: Layout) -> tuple[str, ...]:
 
 def is_lockable(found: Layout, name: str) -> bool:
     """Tell whether a profile is a stack of its own; one that is only extended asks for nothing and needs no lock."""
+    from envlock.declare.files import load_profile  # late: it brings the packaging library along
+
     profile = load_profile(found, name)
     return bool(profile.requirements or profile.torch)
 
 
 def complete_profiles(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Complete profile names in a shell; silent about anything that is wrong."""
+    from envlock.declare.files import profile_names
+
     try:
         return [name for name in profile_names(layout(ctx)) if name.startswith(incomplete)]
     except EnvlockError:

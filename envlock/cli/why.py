@@ -5,20 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 
 import click
-from packaging.utils import canonicalize_name
 
-from envlock.cli import context, show
+from envlock.cli import context
 from envlock.errors import UsageError
 from envlock.lock.document import Lock
 from envlock.review import reasons
 from envlock.workflows import diff as sides
-from envlock.workflows import lock as locking
 
 
 def _held(lock: Lock, package: str, name: str) -> str:
-    wanted = str(canonicalize_name(package))
+    wanted = re.sub(r"[-_.]+", "-", package).lower()  # PEP 503
     if lock.package(wanted) is None:
         import difflib
 
@@ -106,6 +105,9 @@ def outdated(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
 
     Example: envlock outdated train-cu128
     """
+    from envlock.cli import show  # late: `why` pays neither for resolving nor for progress bars
+    from envlock.workflows import lock as locking
+
     layout = context.layout(ctx)
     chosen = names or context.locked_profiles(layout)
     options = locking.Options(upgrade=True, write=False)

@@ -12,16 +12,6 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
-from packaging.version import Version
-
 from envlock.errors import Fault, LockError
 from envlock.lock import toml_text
 from envlock.lock.document import FORMAT, Artifact, Coverage, DeviceCode, Direct, Lock, Package, TorchBuild
@@ -212,6 +202,10 @@ def _package_from(item: Mapping[str, Any]) -> Package:
 
 def _what_was_edited(data: Mapping[str, Any]) -> list[Fault]:
     """Return what in an edited lock contradicts itself; the digest alone cannot tell where."""
+    # Late: a lock that is as it was written is read without the packaging library, and that is nearly always.
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
     faults = [
         Fault(
             "content-digest", "the lock was edited by hand, or a merge left it inconsistent: its digest does not match"
@@ -247,6 +241,8 @@ def _what_was_edited(data: Mapping[str, Any]) -> list[Fault]:
 
 
 def _canonical(version: str) -> str:
+    from packaging.version import Version
+
     try:
         return str(Version(version))
     except ValueError:
@@ -254,6 +250,13 @@ def _canonical(version: str) -> str:
 
 
 def _name_and_version(file: str) -> tuple[str, str] | None:
+    from packaging.utils import (
+        InvalidSdistFilename,
+        InvalidWheelFilename,
+        parse_sdist_filename,
+        parse_wheel_filename,
+    )
+
     try:
         if file.endswith(".whl"):
             name, version, _, _ = parse_wheel_filename(file)

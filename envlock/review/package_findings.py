@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from packaging.version import InvalidVersion, Version
-
 from envlock.lock.coherence import twins
 from envlock.lock.diff import Difference, PackageChange
 from envlock.lock.document import Lock, Package
@@ -120,6 +118,8 @@ def _is_wheel(package: Package) -> bool:
 
 def downgrades(difference: Difference) -> Iterator[Finding]:
     """Tell packages that go back."""
+    from packaging.version import InvalidVersion, Version  # late: most commands never come here
+
     for change in difference.packages:
         if _version_moved(change) and change.before is not None and change.after is not None:
             try:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from envlock.lock.document import Lock
 
@@ -18,7 +16,7 @@ def roots(lock: Lock) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     lines = lock.inputs.get("requirements", ())
     for line in lines if isinstance(lines, (list, tuple)) else ():
-        name = str(canonicalize_name(Requirement(str(line)).name))
+        name = re.sub(r"[-_.]+", "-", name_of(str(line))).lower()  # PEP 503
         found[name] = (*found.get(name, ()), f"requirements: {line}")
     torch = lock.inputs.get("torch")
     if isinstance(torch, dict):

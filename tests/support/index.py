@@ -24,7 +24,7 @@ JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 class LoopbackIndex:
     """Serves the wheels of a folder as PEP 503 and PEP 691; `faults` and `requests` may be looked at while it runs.
 
-    Faults: `down` (every connection is cut), `500`, `slow` (half a second a request), and by file name in `wrong_hash`
+    Faults: `down` (every connection is cut), `500`, `slow` (`delay` seconds a request), and by file name in `wrong_hash`
     (the page tells another hash), `altered` (other bytes than the page tells), `truncated`, `vanished` (listed, not
     served), `yanked`. `metadata` serves PEP 658 files; `login` asks for basic auth.
     """
@@ -34,6 +34,7 @@ class LoopbackIndex:
         self.metadata = metadata
         self.login = login
         self.faults: set[str] = set()
+        self.delay = 0.5
         self.wrong_hash: set[str] = set()
         self.altered: set[str] = set()
         self.truncated: set[str] = set()
@@ -78,7 +79,7 @@ class LoopbackIndex:
             request.connection.close()
             return
         if "slow" in self.faults:
-            time.sleep(0.5)
+            time.sleep(self.delay)
         if "500" in self.faults:
             self._send(request, 500, b"broken", "text/plain")
             return

@@ -143,8 +143,12 @@ def test_a_killed_sync_leaves_the_old_environment_and_the_next_one_cleans_up(app
 
 def test_ctrl_c_ends_with_130_and_leaves_nothing_half_built(app: Project) -> None:
     app.index.faults = {"slow"}
+    app.index.delay = 20.0
     process = app.start("sync")
-    time.sleep(1.2)
+    assert process.stderr is not None
+    while "installing" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

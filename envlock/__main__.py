@@ -1,4 +1,4 @@
-"""The entry point. `envlock run` takes the fast path before anything comfortable is imported."""
+"""The entry point. `run`, and what has nothing to do, are answered before anything comfortable is imported."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ def main() -> None:
     """Run the command line."""
     from envlock.launch import fast
 
+    if fast.nothing_to_do(sys.argv[1:]):
+        return
     fast.run(sys.argv[1:])
 
     from envlock.cli.main import cli  # late: the launch path must not pay for click

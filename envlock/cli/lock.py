@@ -9,8 +9,10 @@ import click
 
 from envlock.cli import context, show
 from envlock.cli.main import report
-from envlock.declare.files import profile_names
+from envlock.declare.files import load_profile, profile_names
+from envlock.launch import unchanged
 from envlock.layout import Layout
+from envlock.lock.document import Lock
 from envlock.workflows import lock as workflow
 
 
@@ -61,20 +63,43 @@ def lock(
         elif not as_json:
             _tell(result, dry_run=dry_run)
     failed = [result.error.exit_code for result in results if result.error is not None]
+    if not failed and not dry_run:
+        _remember(layout, names, results)
     ctx.exit(max(failed) if failed else 0)
+
+
+def _remember(layout: Layout, typed: tuple[str, ...], results: tuple[workflow.Locked, ...]) -> None:
+    """Keep what was looked at, so that the same words find nothing to do without looking again."""
+    files = [] if typed else [layout.profiles]
+    for result in results:
+        profile = load_profile(layout, result.name)
+        files += [layout.profile(name) for name in (profile.name, *profile.extends)] + [layout.lock(result.name)]
+    unchanged.remember(
+        str(layout.home),
+        "lock",
+        typed,
+        project=str(layout.project),
+        files=map(str, files),
+        links=(),
+        said="".join(f"{result.name}: unchanged, {_held(result.after)}\n" for result in results if result.after),
+    )
+
+
+def _held(lock: Lock) -> str:
+    torch = f", torch {lock.torch.version} (CUDA {lock.torch.cuda})" if lock.torch is not None else ""
+    return f"{len(lock.packages)} packages{torch}"
 
 
 def _tell(result: workflow.Locked, *, dry_run: bool) -> None:
     name = click.style(result.name, bold=True)
     lock = result.after
     assert lock is not None
-    torch = f", torch {lock.torch.version} (CUDA {lock.torch.cuda})" if lock.torch is not None else ""
     if not result.changed:
-        click.echo(f"{name}: unchanged, {len(lock.packages)} packages{torch}", err=True)
+        click.echo(f"{name}: unchanged, {_held(lock)}", err=True)
         return
     moves = workflow.moves(result.before, lock)
     verb = "would write" if dry_run else "wrote"
-    click.echo(f"{name}: {verb} locks/{result.name}.toml, {len(lock.packages)} packages{torch}", err=True)
+    click.echo(f"{name}: {verb} locks/{result.name}.toml, {_held(lock)}", err=True)
     for reason in result.reasons:
         click.echo(f"  because {reason}", err=True)
     for line in moves[:40] if result.before is not None else ():

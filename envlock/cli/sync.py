@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import click
 
 from envlock.cli import context, show
 from envlock.cli.main import report
 from envlock.cli.place import in_place
+from envlock.declare.files import load_profile
 from envlock.environment.installation import size
+from envlock.launch import unchanged
+from envlock.layout import Layout
 from envlock.workflows import sync as workflow
 
 
@@ -41,20 +45,44 @@ def sync(ctx: click.Context, names: tuple[str, ...], offline: bool, rebuild: boo
         elif not as_json:
             _tell(result)
     failed = [result.error.exit_code for result in results if result.error is not None]
+    if not failed:
+        _remember(layout, names, results)
     ctx.exit(max(failed) if failed else 0)
 
 
-def _tell(result: workflow.Synced) -> None:
-    name = click.style(result.name, bold=True)
+def _remember(layout: Layout, typed: tuple[str, ...], results: tuple[workflow.Synced, ...]) -> None:
+    """Keep what was looked at, so that the same words find nothing to do without looking again."""
+    files = [] if typed else [layout.profiles, layout.locks]
+    for result in results:
+        profile = load_profile(layout, result.name)
+        files += [layout.profile(name) for name in (profile.name, *profile.extends)]
+        files += [layout.lock(result.name), layout.shim(result.name)]
+        if result.seal is not None:
+            files += [Path(result.seal.prefix) / "seal" / "seal.json", Path(result.seal.base_python)]
+    unchanged.remember(
+        str(layout.home),
+        "sync",
+        typed,
+        project=str(layout.project),
+        files=map(str, files),
+        links=[str(layout.current(result.name)) for result in results],
+        said="".join(f"{result.name}: {_words(result, built=False)}\n" for result in results),
+    )
+
+
+def _words(result: workflow.Synced, *, built: bool) -> str:
     seal = result.seal
     assert seal is not None
     torch = f", torch {seal.torch.version} (CUDA {seal.torch.cuda})" if seal.torch is not None else ""
-    state = "built and sealed" if result.built else "already there"
-    click.echo(
-        f"{name}: {state}, generation {result.generation}: {len(seal.packages)} packages, {size(seal.bytes)} "
-        f"by {seal.links}{torch}",
-        err=True,
+    state = "built and sealed" if built else "already there"
+    return (
+        f"{state}, generation {result.generation}: {len(seal.packages)} packages, {size(seal.bytes)} "
+        f"by {seal.links}{torch}"
     )
+
+
+def _tell(result: workflow.Synced) -> None:
+    click.echo(f"{click.style(result.name, bold=True)}: {_words(result, built=result.built)}", err=True)
     if result.built:
         click.echo(f"  {click.style('next', fg='cyan')}: envlock run {result.name} -- python ...", err=True)
 

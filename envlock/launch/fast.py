@@ -36,6 +36,16 @@ def run(words: Sequence[str]) -> None:
     attempt(found[0], found[1], request, os.environ)
 
 
+def nothing_to_do(words: Sequence[str]) -> bool:
+    """Answer `sync` and `lock` when nothing changed since they last found nothing to do; return whether that was it."""
+    project, words = _project_option(words)
+    if not words or words[0] not in ("sync", "lock"):
+        return False
+    from envlock.launch import unchanged
+
+    return unchanged.attempt(words, locate(project, os.environ))
+
+
 def _project_option(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """Take `-C DIR` or `--project DIR` off the front; anything else in front is left for the slow path."""
     if len(words) > 2 and words[0] in ("-C", "--project"):

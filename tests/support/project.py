@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -15,6 +16,11 @@ from tests.support.index import LoopbackIndex
 from tests.support.wheels import make_wheel
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def _hear_interrupts() -> None:
+    """Undo what a shell does to a command it puts in the background: then even its children would not hear Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass
@@ -68,6 +74,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=_hear_interrupts,  # noqa: PLW1509 - one call, no lock can be held
         )
 
     def run(self, *words: str, env: dict[str, str] | None = None) -> Result:

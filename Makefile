@@ -17,11 +17,11 @@ run: $(VENV)/.installed
 
 # The fast tests: no network, no root, no GPU.
 test: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest -n auto -m 'not torch and not lxc and not sshd and not slurm and not cuobjdump and not browser and not gpu'
+	$(VENV)/bin/python -m pytest -n auto --timeout 300 --reruns 1 -m 'not torch and not lxc and not sshd and not slurm and not cuobjdump and not browser and not gpu'
 
 # The real ones: torch wheels, LXC containers, a sshd on loopback, Slurm, cuobjdump, Chromium. As root, with network.
 test-slow: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest -m 'torch or lxc or sshd or slurm or cuobjdump or browser' --durations=15
+	$(VENV)/bin/python -m pytest --timeout 900 --reruns 2 --reruns-delay 5 -m 'torch or lxc or sshd or slurm or cuobjdump or browser' --durations=15
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from envlock.declare.reader import LINKS, LINTS, MACHINES, NEVER_PASSED, PYTHONS
+from envlock.declare.tables import LINKS, LINTS, MACHINES, NEVER_PASSED, PYTHONS
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

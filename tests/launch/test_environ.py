@@ -145,7 +145,7 @@ def test_a_cache_of_the_caller_does_not_cross_unless_passed() -> None:
 
 
 def test_path_begins_in_the_environment_and_leaves_other_environments_out() -> None:
-    path = "/venv/bin:/usr/bin::relative:.:/home/.pyenv/shims:/usr/bin:/bin"
+    path = "/venv/bin:/usr/bin::relative:.:/home/me/.pyenv/shims:/usr/bin:/bin"
     result = composed({"PATH": path}, foreign=("/venv/bin",))
     assert result.env["PATH"] == f"{PREFIX}/bin:/usr/bin:/bin"
 

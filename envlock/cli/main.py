@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "gpus": "gpus",
     "history": "undo:history",
     "hook": "hook",
+    "import": "importing:import_",
     "init": "declare:init",
     "launches": "launches",
     "list": "status:list_",

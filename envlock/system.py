@@ -6,6 +6,7 @@ Effects only; no decision is taken here. `subprocess` is imported by this module
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import shutil
@@ -19,6 +20,17 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from envlock.errors import StoreError, ToolMissing
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_prctl = ctypes.CDLL(None).prctl
+
+
+def _die_with_parent() -> None:
+    """Let the kernel end this child when envlock is killed: an orphaned uv would go on writing into a prefix.
+
+    A process group of its own keeps Ctrl-C from it, and so also the kill that a terminal or a scheduler sends to ours.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Completed(NamedTuple):
@@ -72,6 +84,7 @@ def run(
             errors=errors,
             pass_fds=tuple(pass_fds),
             start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call through a function that is resolved already
         )
     except FileNotFoundError as error:
         raise ToolMissing(f"{words[0]}: not found", found=str(error)) from error

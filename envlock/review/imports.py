@@ -50,7 +50,7 @@ def _one(name: str, version: str, *, requested: bool, requires: tuple[str, ...] 
 
 
 def _uv_lock(data: Mapping[str, Any]) -> Pinned:
-    """Return the pins of a uv.lock: the project is a package whose source is a folder, and what it names was asked for."""
+    """Return the pins of a uv.lock: the project is a package in a folder, and what it names was asked for."""
     found: list[Installed] = []
     hashes: dict[str, frozenset[str]] = {}
     packages = data["package"]

@@ -78,7 +78,7 @@ def file_of(name: str) -> str:
 def _toml(name: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: not TOML, or a number of thousands of digits
         match = re.search(r"at line (\d+)", str(error))
         fault = Fault("", f"not TOML: {error}", line=int(match[1]) if match else None)
         raise ProfileError(file_of(name), [fault], hint=f"edit {file_of(name)}") from error
@@ -93,6 +93,8 @@ def _chain(name: str, texts: Mapping[str, str]) -> list[str]:
             way = " extends ".join((*path[path.index(one) :], one))
             line = line_numbers(texts[path[-1]]).get("extends")
             raise ProfileError(file_of(path[-1]), [Fault("extends", f"a circle: {way}", line=line, found=one)])
+        if one in order:
+            return  # by another way already: a diamond is walked once
         if one not in texts:
             line = line_numbers(texts[path[-1]]).get("extends")
             fault = Fault(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envlock.declare.fields import Table
 from envlock.declare.profile import (
@@ -99,7 +99,7 @@ def torch(top: Table) -> Torch | None:
     if version is not None:
         try:
             Version(version)
-        except InvalidVersion:
+        except ValueError:  # InvalidVersion is one; so is a number of thousands of digits
             table.fault("version", 'must be one exact version such as "2.10.0"', found=version)
     if cuda is not None and cuda != "cpu" and not _CUDA.fullmatch(cuda):
         table.fault("cuda", 'must be a CUDA release such as "12.8", or "cpu"', found=cuda)

@@ -111,6 +111,20 @@ def test_schema_and_reader_know_the_same_keys() -> None:
         assert faults(text)
 
 
+@pytest.mark.parametrize("text", ["x = " + "9" * 5000, '[torch]\nversion = "' + "9" * 5000 + '"\ncuda = "12.8"\n'])
+def test_numbers_of_thousands_of_digits_are_faults(text: str) -> None:
+    assert faults(text)
+
+
+def test_a_deep_diamond_of_parents_is_walked_once() -> None:
+    texts = {"p0": 'python = "3.11"\n'}
+    for layer in range(1, 40):
+        texts[f"q{layer}"] = f'extends = "p{layer - 1}"\n'
+        texts[f"r{layer}"] = f'extends = "p{layer - 1}"\n'
+        texts[f"p{layer}"] = f'extends = ["q{layer}", "r{layer}"]\n'
+    assert read_profile("p39", texts).python == "3.11"
+
+
 def test_names_that_are_no_profiles(tmp_path: Path) -> None:
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "train.toml").write_text(GOOD)

@@ -24,7 +24,8 @@ def choose(wanted: Links, cache: Path, store: Path) -> str:
     with tempfile.NamedTemporaryFile(dir=cache, prefix=".envlock-link-") as source:
         source.write(b"x" * 4096)
         source.flush()
-        target = store / f".envlock-link-{os.getpid()}"
+        # Named after the source, whose name nobody else has: profiles are synced side by side in one process.
+        target = store / f"{Path(source.name).name}.there"
         try:
             if wanted in ("auto", "reflink") and _reflinks(source.fileno(), target):
                 return "reflink"

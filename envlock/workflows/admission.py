@@ -19,6 +19,7 @@ from envlock.errors import EnvlockError, FileError, LaunchRefused, UsageError
 from envlock.launch import fast, shim, stamp, ticket
 from envlock.layout import Layout
 from envlock.lock.files import load_lock
+from envlock.verify.checks import ONLY_ON_A_GPU
 from envlock.workflows import verify as verification
 
 
@@ -60,7 +61,7 @@ def _verify(
         _undrifted(prefix, seal, name)
         stamp.settle(str(prefix))
         _right_torch(prefix, seal, name)
-        _statically_sound(layout, name, seal)
+        _statically_sound(layout, name, seal, no_gpu=no_gpu or not seal.declared.get("gpu"))
     except (LaunchRefused, FileError, UsageError):
         raise
     except EnvlockError as error:
@@ -103,18 +104,21 @@ def _verify(
     return facts
 
 
-def _statically_sound(layout: Layout, name: str, seal: Seal) -> None:
-    """Judge the files of a generation once: what it holds is sealed, and drift is looked for before this.
+def _statically_sound(layout: Layout, name: str, seal: Seal, *, no_gpu: bool) -> None:
+    """Judge the files of a generation once a boot and host: they are sealed, and drift is looked for before this.
 
-    A pass is remembered for exactly this seal and profile, a failure never. Deleting the mark judges again.
+    Some of it is the host's (its glibc, its compiler), hence the boot and the host's name. A pass is remembered, a
+    failure never; one with a GPU counts for launches without. Deleting the mark judges again.
     """
+    here = f"{seal.environment_digest} {seal.profile_digest} {ticket.host_facts()['boot']} {os.uname().nodename}"
+    good_enough = (f"{here} gpu\n", f"{here} no-gpu\n") if no_gpu else (f"{here} gpu\n",)
     mark = layout.attestations(name) / f"{seal.generation}.static"
-    word = f"{seal.environment_digest} {seal.profile_digest}\n"
-    if mark.is_file() and mark.read_text() == word:
+    if mark.is_file() and mark.read_text() in good_enough:
         return
-    _refuse_failed(verification.verify(layout, name, verification.Options(tiers=("static",)), {}), name)
+    report = verification.verify(layout, name, verification.Options(tiers=("static",)), {})
+    _refuse_failed(report, name, leaving_out=ONLY_ON_A_GPU if no_gpu else frozenset())
     with contextlib.suppress(EnvlockError):  # another user's store: such launches judge each time
-        system.write_atomically(mark, word)
+        system.write_atomically(mark, good_enough[-1])
 
 
 def _fits_these_gpus(layout: Layout, name: str, variables: Mapping[str, str], count: int | None) -> None:
@@ -123,9 +127,9 @@ def _fits_these_gpus(layout: Layout, name: str, variables: Mapping[str, str], co
     _refuse_failed(verification.verify(layout, name, options, variables), name)
 
 
-def _refuse_failed(report: verification.Report, name: str) -> None:
+def _refuse_failed(report: verification.Report, name: str, *, leaving_out: frozenset[str] = frozenset()) -> None:
     """Raise LaunchRefused for the first check that failed, with the next ones as details."""
-    failed = [check for check in report.checks if check.status == "fail"]
+    failed = [check for check in report.checks if check.status == "fail" and check.id not in leaving_out]
     if not failed:
         return
     first = failed[0]

@@ -18,3 +18,6 @@ FAMILIES: tuple[Callable[[Subject], tuple[Check, ...]], ...] = (
     startup.checks,
 )
 """In the order they are told: what everything else rests on comes first."""
+
+ONLY_ON_A_GPU = frozenset({"triton.assembler", "triton.toolchain", "kernels.required", "kernels.ptx"})
+"""What only matters when something is to run on a GPU: a launch without one is not refused for it."""

@@ -33,9 +33,9 @@ _JSON = """
 | command | keys |
 |---|---|
 | `verify --json` | `profile`, `generation`, `ok`, `checks`: `id`, `tier`, `status` (`pass`, `warn`, `fail`, `skip`), `expected`, `found`, `where`, `remedy` |
-| `diff --json` | `from`, `to`, `headline`, `packages`: `name`, `change` (`added`, `removed`, `changed`), `from`, `to`, `size_from`, `size_to`; `torch`: `from`, `to`; `inputs`; `findings`: `id`, `severity`, `text`, `why`, `avoid`, `packages`. Several locks: `{"diffs": [...]}` |
+| `diff --json` | `from`, `to`, `headline`, `packages`: `name`, `change` (`added`, `removed`, `changed`), `from`, `to`, `size_from`, `size_to`, `installed_from`, `installed_to` (bytes; null: not known); `download`: `from`, `to`; `installed`: `from`, `to`: `bytes`, `unknown_packages`; `torch`: `from`, `to`; `inputs`; `findings`: `id`, `severity`, `text`, `why`, `avoid`, `packages`. Several locks: `{"diffs": [...]}` |
 | `status --json` | `profiles`: `name`, `locked` (`fresh`, `stale`, `missing`, `broken`), `synced` (`current`, `stale`, `missing`, `drifted`), `generation`, `torch`, `cuda`, `python`, `bytes`, `generations`, `notes`, `remedy` |
-| `lock --json` | `profiles`: `name`, `changed`, `reasons`, `moves`, `error`; with `--check`: `name`, `locked`, `reasons` |
+| `lock --json` | `profiles`: `name`, `changed`, `reasons`, `moves`, `yanked`: `name`, `version`, `reason`; `error`; with `--check`: `name`, `locked`, `reasons` |
 | `sync --json` | `profiles`: `name`, `generation`, `built`, `environment_digest`, `torch`, `cuda`, `bytes`, `links`, `error` |
 | `history --json` | `profile`, `generations`: `generation`, `current`, `pinned`, `time`, `lock_digest`, `commit`, `user`, `change`, `launches`, `last_use`, `present` |
 | `gc --json` | `removed`, `kept`: `generation`, `reason`; `leftovers`, `apparent`, `freed` (bytes) |

@@ -23,7 +23,12 @@ from envlock.workflows import lock as workflow
 @click.option(
     "--check", is_flag=True, help="Write nothing and ask nobody; exit 1 if a lock no longer answers its profile."
 )
-@click.option("--no-inspect", is_flag=True, help="Do not record the device code of the wheels at hand.")
+@click.option(
+    "--inspect/--no-inspect",
+    default=None,
+    help="Record installed sizes, and the device code of the wheels at hand: also of what is locked already, moving "
+    "no version; or do not. Without either: of what is locked now.",
+)
 @click.option("--dry-run", is_flag=True, help="Resolve and show what would change, but write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
@@ -33,7 +38,7 @@ def lock(
     upgrade: bool,
     upgrade_package: tuple[str, ...],
     check: bool,
-    no_inspect: bool,
+    inspect: bool | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -48,10 +53,11 @@ def lock(
     if check:
         ctx.exit(_check(layout, chosen, as_json=as_json))
     options = workflow.Options(
+        again=inspect is True,
         upgrade=upgrade,
         upgrade_packages=upgrade_package,
         write=not dry_run,
-        inspect=None if no_inspect else workflow.inspector(layout, os.environ),
+        inspect=None if inspect is False else workflow.inspector(layout, os.environ),
     )
     with show.steps(quiet=as_json) as say:
         results = workflow.lock_all(layout, chosen, options, os.environ, say)
@@ -81,7 +87,13 @@ def _remember(layout: Layout, typed: tuple[str, ...], results: tuple[workflow.Lo
         project=str(layout.project),
         files=map(str, files),
         links=(),
-        said="".join(f"{result.name}: unchanged, {_held(result.after)}\n" for result in results if result.after),
+        said="".join(
+            "".join(
+                [f"{result.name}: unchanged, {_held(result.after)}\n", *(f"{line}\n" for line in _warnings(result))]
+            )
+            for result in results
+            if result.after
+        ),
     )
 
 
@@ -90,12 +102,22 @@ def _held(lock: Lock) -> str:
     return f"{len(lock.packages)} packages{torch}"
 
 
+def _warnings(result: workflow.Locked) -> list[str]:
+    return [
+        f"  {click.style('warning', fg='yellow')}: {package.name} {package.version} is yanked"
+        f"{f': {package.yanked}' if package.yanked else ', without a reason'}"
+        for package in workflow.yanked(result.after)
+    ]
+
+
 def _tell(result: workflow.Locked, *, dry_run: bool) -> None:
     name = click.style(result.name, bold=True)
     lock = result.after
     assert lock is not None
     if not result.changed:
         click.echo(f"{name}: unchanged, {_held(lock)}", err=True)
+        for line in _warnings(result):
+            click.echo(line, err=True)
         return
     moves = workflow.moves(result.before, lock)
     verb = "would write" if dry_run else "wrote"
@@ -106,6 +128,8 @@ def _tell(result: workflow.Locked, *, dry_run: bool) -> None:
         click.echo(f"  {line}", err=True)
     if result.before is not None and len(moves) > 40:
         click.echo(f"  ... and {len(moves) - 40} more; see `envlock diff`", err=True)
+    for line in _warnings(result):
+        click.echo(line, err=True)
 
 
 def _as_dict(result: workflow.Locked) -> dict[str, object]:
@@ -113,6 +137,10 @@ def _as_dict(result: workflow.Locked) -> dict[str, object]:
         "name": result.name,
         "changed": result.changed,
         "reasons": [str(reason) for reason in result.reasons],
+        "yanked": [
+            {"name": package.name, "version": package.version, "reason": package.yanked}
+            for package in workflow.yanked(result.after)
+        ],
         "moves": [] if result.after is None else workflow.moves(result.before, result.after),
         "error": None if result.error is None else result.error.as_dict(),
     }

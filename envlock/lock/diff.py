@@ -29,6 +29,18 @@ class PackageChange:
         """Download size before and after, in bytes; what an index does not tell counts as nothing."""
         return download_size(self.before), download_size(self.after)
 
+    @property
+    def installed(self) -> tuple[int | None, int | None]:
+        """Installed size before and after, in bytes; None where a lock does not know it, 0 where there is no package.
+
+        The same artifact unpacks to the same bytes, so one lock may know it for both.
+        """
+        before, after = self.before, self.after
+        if before is None or after is None or before.artifacts != after.artifacts:
+            return installed_size(before), installed_size(after)
+        known = before.installed_size if after.installed_size is None else after.installed_size
+        return known, known
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputChange:
@@ -61,10 +73,37 @@ class Difference:
         """Tell whether nothing differs that a lock can say."""
         return not self.packages and not self.inputs and self.torch[0] == self.torch[1]
 
+    @property
+    def installed(self) -> tuple[Total, Total]:
+        """Installed size of each whole side; what one lock knows of an artifact, it knows for both."""
+        sides = (self.before, self.after)
+        known = {
+            package.artifacts: package.installed_size
+            for lock in sides
+            for package in (() if lock is None else lock.packages)
+            if package.installed_size is not None
+        }
+        sizes = [[] if lock is None else [known.get(package.artifacts) for package in lock.packages] for lock in sides]
+        before, after = (Total(bytes=sum(s or 0 for s in side), unknown=side.count(None)) for side in sizes)
+        return before, after
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Total:
+    """A sum of sizes, and how many packages are not in it because nobody knows theirs."""
+
+    bytes: int
+    unknown: int
+
 
 def download_size(package: Package | None) -> int:
     """Return the bytes of a package's artifact."""
     return 0 if package is None else sum(artifact.size or 0 for artifact in package.artifacts)
+
+
+def installed_size(package: Package | None) -> int | None:
+    """Return the bytes a package's wheel unpacks to, None when its lock does not know them."""
+    return 0 if package is None else package.installed_size
 
 
 def compare(before: Lock | None, after: Lock | None) -> Difference:

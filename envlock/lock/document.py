@@ -75,6 +75,10 @@ class Package:
     license: str = ""
     requires_python: str = ""
     device_code: DeviceCode | None = None
+    installed_size: int | None = field(default=None, compare=False)
+    """Bytes the wheel unpacks to; None: not known. It follows from the artifact: no difference of its own."""
+    yanked: str | None = None
+    """Why its index had withdrawn the file when it was locked, empty when no reason was given; None: it had not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -89,6 +89,10 @@ def _package(package: Package) -> str:
             [{"file": item.file, "size": item.size, "sha256": item.sha256} for item in package.artifacts],
         )
     )
+    if package.installed_size is not None:
+        lines.append(toml_text.pair("installed-size", package.installed_size))
+    if package.yanked is not None:
+        lines.append(toml_text.pair("yanked", package.yanked))
     if package.device_code is not None:
         code = package.device_code
         lines.append(
@@ -190,6 +194,8 @@ def _package_from(item: Mapping[str, Any]) -> Package:
         ),
         license=item.get("license", ""),
         requires_python=item.get("requires-python", ""),
+        installed_size=item.get("installed-size"),
+        yanked=item.get("yanked"),
         device_code=None
         if code is None
         else DeviceCode(

@@ -65,6 +65,17 @@ def read_pins(text: str) -> dict[str, Pinned]:
     return pins
 
 
+_YANKED = re.compile(
+    r"^warning: `([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?==[^`]+` is yanked(?: \(reason: \"(.*?)\"\))?$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def read_yanked(said: str) -> dict[str, str]:
+    """Return name -> reason (may be empty) of the packages that uv warned of as yanked."""
+    return {match[1]: " ".join((match[2] or "").split()) for match in _YANKED.finditer(said)}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class File:
     """One file the index offers for a package, with where it is now (never written to a lock)."""

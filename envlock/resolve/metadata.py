@@ -6,99 +6,21 @@ whole wheel. All give the same bytes, so a lock does not depend on which way was
 
 from __future__ import annotations
 
-import base64
 import io
-import ssl
 import tarfile
 import urllib.error
-import urllib.request
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
-from urllib.parse import urlsplit
+from typing import IO, cast
 
-from envlock import __version__, system
+from envlock import system
 from envlock.errors import IndexFault
 from envlock.resolve.answer import File
-from envlock.resolve.indexes import credentials
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
-_TIMEOUT = 60.0  # seconds without a byte
-_PARALLEL = 16
-
-
-class Fetcher:
-    """Fetches from the indexes of one lock; credentials go only to the host they were given for."""
-
-    def __init__(self, index_urls: Iterable[str], environ: Mapping[str, str]) -> None:
-        self._logins: dict[str, tuple[str, str]] = {}
-        for url in index_urls:
-            login = credentials(url)
-            if login is not None:
-                self._logins[_host(url)] = login
-        context = ssl.create_default_context(cafile=environ.get("SSL_CERT_FILE") or None)
-        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
-
-    def open(self, url: str, headers: Mapping[str, str] | None = None) -> IO[bytes]:
-        """Open a URL. Raises urllib.error.URLError (HTTPError for a status), OSError."""
-        agent = {"User-Agent": f"envlock/{__version__}", **(headers or {})}
-        request = urllib.request.Request(url, headers=agent)  # noqa: S310 file: is a legitimate index
-        login = self._logins.get(_host(url))
-        if login is not None:
-            token = base64.b64encode(":".join(login).encode()).decode()
-            request.add_header("Authorization", f"Basic {token}")
-        return cast("IO[bytes]", self._opener.open(request, timeout=_TIMEOUT))
-
-    def read(self, url: str) -> bytes:
-        """Return what a URL serves. Raises as `open`."""
-        with self.open(url) as answer:
-            return answer.read()
-
-
-def _host(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}:{parts.port or ''}"
-
-
-class _Remote(io.RawIOBase):
-    """A file on a web server, read by ranges; `zipfile` reads a wheel's directory through it."""
-
-    def __init__(self, fetcher: Fetcher, url: str, size: int) -> None:
-        self._fetcher, self._url, self._size, self._at = fetcher, url, size, 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer)
-        end = min(self._at + len(view), self._size)
-        if end <= self._at:
-            return 0
-        with self._fetcher.open(self._url, {"Range": f"bytes={self._at}-{end - 1}"}) as answer:
-            if answer.status != 206:  # type: ignore[attr-defined]
-                raise OSError("the server does not serve ranges")
-            data = answer.read()
-        if len(data) != end - self._at:
-            raise OSError("the server does not serve ranges")
-        view[: len(data)] = data
-        self._at = end
-        return len(data)
+from envlock.resolve.fetch import PARALLEL, Fetcher, Remote
 
 
 def metadata_of(fetcher: Fetcher, file: File) -> str:
@@ -131,7 +53,7 @@ def _from_metadata_file(fetcher: Fetcher, file: File) -> str:
 def _from_ranges(fetcher: Fetcher, file: File) -> str:
     if file.artifact.size is None or not file.url.startswith("http"):
         raise KeyError("size unknown")
-    return _from_wheel(cast("IO[bytes]", io.BufferedReader(_Remote(fetcher, file.url, file.artifact.size), 1 << 16)))
+    return _from_wheel(cast("IO[bytes]", io.BufferedReader(Remote(fetcher, file.url, file.artifact.size), 1 << 16)))
 
 
 def _from_wheel(stream: IO[bytes]) -> str:
@@ -179,5 +101,5 @@ def collect(
             on_done(name)
         return name, HeaderParser().parsestr(text)
 
-    with ThreadPoolExecutor(_PARALLEL) as pool:
+    with ThreadPoolExecutor(PARALLEL) as pool:
         return dict(pool.map(one, files.items()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from email.message import Message
 from pathlib import Path
 
@@ -17,12 +18,14 @@ from envlock.lock.coherence import torch_cuda
 from envlock.lock.cuda import driver_floor
 from envlock.lock.document import Artifact, Lock, Package, TorchBuild
 from envlock.resolve import uv
-from envlock.resolve.answer import File, Offered, Pinned, read_offers, read_pins
+from envlock.resolve.answer import File, Offered, Pinned, read_offers, read_pins, read_yanked
 from envlock.resolve.edges import license_of, requirement_edges
+from envlock.resolve.fetch import Fetcher
 from envlock.resolve.indexes import without_credentials
 from envlock.resolve.judge import judge
-from envlock.resolve.metadata import Fetcher, collect
+from envlock.resolve.metadata import collect
 from envlock.resolve.request import build_request, direct_requirements, index_of
+from envlock.resolve.sizes import collect_sizes
 from envlock.resolve.target import best_wheel
 
 _ROUNDS = 6  # each round binds at least one more name to its index; real profiles need one or two
@@ -38,9 +41,12 @@ def resolve(
     previous: Lock | None = None,
     upgrade: bool = False,
     upgrade_packages: Sequence[str] = (),
+    sizes: bool = False,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Lock:
     """Resolve a profile into a lock, keeping the versions of `previous` wherever nothing forces them to move.
+
+    `sizes` asks the wheels what they unpack to.
 
     Raises ResolutionError (unsatisfiable, wrong CUDA build, twins, a name from the wrong index) and IndexFault.
     """
@@ -48,7 +54,7 @@ def resolve(
     for name in upgrade_packages:
         held.pop(canonicalize_name(name), None)
     on_step("resolving")
-    pinned, offers = _ask(profile, urls, held, project_root=project_root, environ=environ)
+    pinned, offers, yanked = _ask(profile, urls, held, project_root=project_root, environ=environ)
     files = {name: _chosen(profile, offer, pinned[name]) for name, offer in offers.items()}
     fetcher = Fetcher(urls.values(), environ)
     left = sum(1 for file in files.values() if file is not None)
@@ -62,10 +68,18 @@ def resolve(
     hashed = {name: _with_hash(fetcher, file) for name, file in known.items()}
     metadata = collect(hashed, cache / "metadata", fetcher, on_done=count)
     edges = requirement_edges(profile, metadata, pinned, names=tuple(offers))
+    installed: dict[str, int] = {}
+    if sizes:
+        on_step("reading installed sizes")
+        installed = collect_sizes(hashed, cache / "sizes", fetcher)
     logical = {without_credentials(url): name for name, url in urls.items()}
     packages = tuple(
-        _package(
-            offers[name], pinned[name], hashed.get(name), metadata.get(name), requires=edges[name], logical=logical
+        replace(
+            _package(
+                offers[name], pinned[name], hashed.get(name), metadata.get(name), requires=edges[name], logical=logical
+            ),
+            installed_size=installed.get(name),
+            yanked=yanked.get(name),
         )
         for name in sorted(offers)
     )
@@ -104,8 +118,8 @@ def _ask(
     *,
     project_root: Path,
     environ: Mapping[str, str],
-) -> tuple[dict[str, Pinned], dict[str, Offered]]:
-    """Ask uv until every bound name comes from its own index, then ask for the files."""
+) -> tuple[dict[str, Pinned], dict[str, Offered], dict[str, str]]:
+    """Ask uv until every bound name comes from its own index, then ask for the files and who of them is yanked."""
     names = index_of(profile)
     asked = {canonicalize_name(Requirement(line).name) for line in direct_requirements(profile)}
     bound: set[str] = set()
@@ -128,13 +142,15 @@ def _ask(
             bound |= more
         versions = {name: pin.version for name, pin in pinned.items() if pin.version}
         request = build_request(profile, urls, project_root=str(project_root), pins=versions, bound=bound)
-        offers = read_offers(uv.compile_request(request, folder, environ=environ, pylock=True))
+        said: list[str] = []
+        text = uv.compile_request(request, folder, environ=environ, pylock=True, on_said=said.append)
+        offers = read_offers(text)
     for name, offer in offers.items():
         if name not in pinned or (offer.version and pinned[name].version and offer.version != pinned[name].version):
             raise IndexFault(
                 f"an index changed while it was read: {name}", found=offer.version, hint="run the same command again"
             )
-    return pinned, offers
+    return pinned, offers, read_yanked("".join(said))
 
 
 def _mentions(error: ResolutionError, name: str) -> bool:

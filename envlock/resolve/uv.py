@@ -70,9 +70,11 @@ def compile_request(
     pylock: bool,
     upgrade: bool = False,
     upgrade_packages: Sequence[str] = (),
+    on_said: Callable[[str], None] = lambda _: None,
 ) -> str:
     """Resolve a request in `folder` (its files are written there) and return uv's answer as text.
 
+    `on_said` gets what uv remarked besides.
     Raises ResolutionError with uv's explanation, IndexFault when an index could not be read.
     """
     for name, text in request.files.items():
@@ -97,6 +99,7 @@ def compile_request(
     done = system.run(argv, env=environment(environ), cwd=folder)
     if done.returncode != 0:
         raise explained(done.stderr)
+    on_said(done.stderr)
     return output.read_text()
 
 

@@ -20,7 +20,9 @@ RULES: tuple[Callable[[Difference], Iterator[Finding]], ...] = (
     package_findings.together,
     package_findings.sources,
     package_findings.downgrades,
+    package_findings.yanked,
     package_findings.sizes,
+    package_findings.installed_sizes,
     stack_findings.inputs,
     package_findings.licences,
 )

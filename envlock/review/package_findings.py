@@ -18,6 +18,8 @@ MOVE_TOGETHER = (
 )
 _BIG = 500_000_000
 """Bytes of download from which growth is worth a reviewer's eye."""
+_BIG_INSTALLED = 1_000_000_000
+"""The same of disk."""
 
 
 def cuda_twins(difference: Difference) -> Iterator[Finding]:
@@ -154,6 +156,51 @@ def sizes(difference: Difference) -> Iterator[Finding]:
         + (f" ({names})" if names and grown > 0 else ""),
         why="every host fetches it once",
     )
+
+
+def installed_sizes(difference: Difference) -> Iterator[Finding]:
+    """Tell environments that grow or shrink much on disk, as far as both locks know the packages that differ."""
+    known = [
+        (after - before, change.name)
+        for change in difference.packages
+        for before, after in (change.installed,)
+        if before is not None and after is not None
+    ]
+    grown = sum(size for size, _ in known)
+    if abs(grown) < _BIG_INSTALLED:
+        return
+    unknown = len(difference.packages) - len(known)
+    names = ", ".join(f"{name} +{_gigabytes(size)}" for size, name in sorted(known, reverse=True)[:3] if size > 0)
+    yield Finding(
+        id="size.installed",
+        severity="medium" if grown > 0 else "info",
+        text=f"installed, it {'grows' if grown > 0 else 'shrinks'} by {_gigabytes(grown)}"
+        + (f" ({names})" if names and grown > 0 else "")
+        + (f", not counting {unknown} of unknown size" if unknown else ""),
+        why="every store that installs it needs that much more disk, once however many environments link it"
+        if grown > 0
+        else "a store that drops the old one gets that much disk back",
+    )
+
+
+def yanked(difference: Difference) -> Iterator[Finding]:
+    """Tell packages whose locked file its index has withdrawn: newly so, or newly chosen (PEP 592)."""
+    for change in difference.packages:
+        before, after = change.before, change.after
+        if after is None or after.yanked is None:
+            continue
+        same = before is not None and before.artifacts == after.artifacts
+        if same and before is not None and before.yanked is not None:
+            continue
+        yield Finding(
+            id="source.yanked",
+            severity="high",
+            text=f"{change.name} {after.version} is {'now ' if same else ''}yanked"
+            + (f": {after.yanked}" if after.yanked else ""),
+            why="its authors withdrew it, for a broken or a dangerous release; nothing new should begin with it",
+            avoid=f"envlock lock -P {change.name}, without the == that holds it",
+            packages=(change.name,),
+        )
 
 
 def _gigabytes(count: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envlock.lock.diff import Difference
+from envlock.lock.diff import Difference, Total
+from envlock.lock.document import Lock
 from envlock.review.finding import Finding, Severity, at_least
 
 
@@ -42,6 +43,35 @@ def counts(difference: Difference) -> str:
     kinds = [change.change for change in difference.packages]
     words = [f"{kinds.count(kind)} {kind}" for kind in ("changed", "added", "removed") if kind in kinds]
     return ", ".join(words) if words else "no package differs"
+
+
+def installed_grown(difference: Difference) -> tuple[int, int]:
+    """Return by how many bytes the installed size grows, and for how many of the packages that differ it is unknown."""
+    known = [
+        after - before
+        for before, after in (change.installed for change in difference.packages)
+        if before is not None and after is not None
+    ]
+    return sum(known), len(difference.packages) - len(known)
+
+
+def unsized(count: int) -> str:
+    """Return `1 package of unknown size`."""
+    return f"{count} package{'' if count == 1 else 's'} of unknown size"
+
+
+def total(lock: Lock | None, held: Total) -> str:
+    """Return an installed total for people: `24.5 GB`, `24.5 GB and 3 packages of unknown size`, `unknown`, `-`."""
+    if lock is None or not lock.packages:
+        return "-"
+    if held.unknown == len(lock.packages):
+        return "unknown"
+    return amount(held.bytes) + (f" and {unsized(held.unknown)}" if held.unknown else "")
+
+
+def grown(before: int | None, after: int | None) -> str:
+    """Return a growth for people, `?` where one side is not known."""
+    return "?" if before is None or after is None else amount(after - before, signed=True)
 
 
 def amount(count: int, *, signed: bool = False) -> str:

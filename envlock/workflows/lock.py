@@ -54,10 +54,13 @@ class Locked:
 class Options:
     """How to lock."""
 
+    again: bool = False
+    """Ask the indexes also where the lock is fresh: what is recorded of its packages is read anew; none moves."""
     upgrade: bool = False
     upgrade_packages: tuple[str, ...] = ()
     write: bool = True
     inspect: Inspect | None = None
+    """Reads device code where wheels are at hand; None: neither device code nor installed sizes are looked for."""
 
 
 def lock_all(
@@ -88,7 +91,8 @@ def lock_one(layout: Layout, name: str, options: Options, environ: Mapping[str, 
     path = layout.lock(name)
     before = previous_lock(path, name)
     reasons = () if before is None else compare(profile, before)
-    if before is not None and not reasons and not options.upgrade and not options.upgrade_packages:
+    asked = options.again or options.upgrade or options.upgrade_packages
+    if before is not None and not reasons and not asked:
         return Locked(name=name, changed=False, before=before, after=before)
     after = fresh_lock(layout, profile, before, options, environ, lambda step: say(name, step))
     content = text.dump(after)
@@ -127,11 +131,12 @@ def fresh_lock(
             previous=before,
             upgrade=options.upgrade,
             upgrade_packages=options.upgrade_packages,
+            sizes=options.inspect is not None,
             on_step=on_step,
         )
     except ResolutionError as error:
         raise with_lines(error, layout, profile) from error
-    made = keep_device_code(made, before)
+    made = keep_inspected(made, before)
     if options.inspect is not None:
         on_step("reading device code")
         codes = options.inspect(made, urls)
@@ -141,8 +146,8 @@ def fresh_lock(
     return made
 
 
-def keep_device_code(made: Lock, before: Lock | None) -> Lock:
-    """Return the lock with the device code already known for unchanged artifacts (same sha256, same code)."""
+def keep_inspected(made: Lock, before: Lock | None) -> Lock:
+    """Return the lock with the device code and sizes already known for unchanged artifacts (same sha256, same code)."""
     if before is None:
         return made
 
@@ -150,7 +155,8 @@ def keep_device_code(made: Lock, before: Lock | None) -> Lock:
         old = before.package(package.name)
         if old is None or old.artifacts != package.artifacts:
             return package
-        return replace(package, device_code=old.device_code)
+        size = old.installed_size if package.installed_size is None else package.installed_size
+        return replace(package, device_code=old.device_code, installed_size=size)
 
     return replace(made, packages=tuple(kept(package) for package in made.packages))
 
@@ -204,6 +210,11 @@ def check_one(layout: Layout, name: str) -> State:
         return State(name=name, state="missing", reasons=(f"locks/{name}.toml is not there",))
     changes = compare(profile, read_lock(layout.lock(name), name)[0])
     return State(name=name, state="stale" if changes else "fresh", reasons=tuple(map(str, changes)))
+
+
+def yanked(lock: Lock | None) -> tuple[Package, ...]:
+    """Return the packages whose files their index had withdrawn when they were locked."""
+    return () if lock is None else tuple(package for package in lock.packages if package.yanked is not None)
 
 
 def moves(before: Lock | None, after: Lock) -> list[str]:

@@ -71,7 +71,7 @@ def _coverage(profile: Profile, lock: Lock, capability: str) -> list[Check]:
                 tier="static",
                 status="skip",
                 found="the lock records no device code",
-                remedy=f"envlock sync {profile.name}, then envlock lock {profile.name}: wheels in the cache are read",
+                remedy=f"envlock sync {profile.name}, then envlock lock --inspect {profile.name}: it reads them",
             )
         ]
     checks = []

@@ -166,3 +166,55 @@ def test_text_tells_the_worst_first() -> None:
     lines = as_text.render([comparison()], lambda text, _: text).splitlines()
     assert "CUDA 12.8 to CUDA 13.0" in lines[0]
     assert "critical" in lines[1]
+
+
+def test_yanked_is_told_once_where_it_is_new() -> None:
+    sound, withdrawn = lock(package("leaf")), lock(package("leaf", yanked="broken"))
+    assert findings(sound, withdrawn)["source.yanked"].text == "leaf 1.0 is now yanked: broken"
+    assert findings(None, withdrawn)["source.yanked"].text == "leaf 1.0 is yanked: broken"
+    assert "source.yanked" not in findings(withdrawn, lock(package("leaf", yanked="broken", license="MIT")))
+    assert "source.yanked" not in findings(withdrawn, sound)
+
+
+def test_installed_growth_counts_what_is_known_and_says_what_is_not() -> None:
+    before = lock(package("big", installed_size=1_000_000_000), package("gone", installed_size=5))
+    after = lock(package("big", "2.0", sha="b", installed_size=4_500_000_000), package("dark"))
+    told = findings(before, after)["size.installed"]
+    assert told.severity == "medium"
+    assert told.text == "installed, it grows by 3.5 GB (big +3.5 GB), not counting 1 of unknown size"
+    assert "size.installed" not in findings(before, lock(package("big", "2.0", sha="b")))
+    assert "size.installed" not in findings(before, replace(before, packages=before.packages[:1]))
+
+
+def test_every_format_tells_download_and_installed() -> None:
+    before = lock(package("big", size=10**9), package("same", installed_size=7_000))
+    after = lock(
+        package("big", "2.0", sha="b", size=2 * 10**9, installed_size=5 * 10**9), package("same", license="MIT")
+    )
+    difference = compare(before, after)
+    comparison = Comparison(before="a", after="b", difference=difference, findings=judge(difference))
+    data = json.loads(as_json.render([comparison]))
+    assert data["download"] == {"from": 10**9 + 1000, "to": 2 * 10**9 + 1000}
+    assert data["installed"] == {
+        "from": {"bytes": 7_000, "unknown_packages": 1},
+        "to": {
+            "bytes": 5 * 10**9 + 7_000,
+            "unknown_packages": 0,
+        },  # `same` is the same file: one lock knows it for both
+    }
+    assert [one["installed_from"] for one in data["packages"]] == [None, 7_000]
+    text = as_text.render([comparison], lambda words, _: words)
+    assert (
+        "download +1.0 GB, installed +0 B and 1 package of unknown size (7.0 kB and 1 package of unknown size -> 5.0 GB)"
+        in text
+    )
+    assert "| installed | 7.0 kB and 1 package of unknown size | **5.0 GB** |" in as_markdown.render([comparison])
+    assert "| big | changed | 1.0 -> 2.0 | +1.0 GB | ? |" in as_markdown.render([comparison])
+    page = as_html.render([comparison])
+    assert "<th>installed</th>" in page and ">5.0 GB</td>" in page and ">?</td>" in page
+
+
+def test_a_lock_without_sizes_says_how_to_have_them() -> None:
+    difference = compare(lock(package("a")), lock(package("a", "2.0", sha="b")))
+    comparison = Comparison(before="a", after="b", difference=difference, findings=())
+    assert "installed unknown (envlock lock --inspect)" in as_text.render([comparison], lambda words, _: words)

@@ -24,7 +24,7 @@ JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 class LoopbackIndex:
     """Serves the wheels of a folder as PEP 503 and PEP 691; `faults` and `requests` may be looked at while it runs.
 
-    Faults: `down` (every connection is cut), `500`, `slow` (`delay` seconds a request), and by file name in `wrong_hash`
+    Faults: `down` (every connection is cut), `500`, `slow` (`delay` seconds a request), `no-ranges` (whole files only), and by file name in `wrong_hash`
     (the page tells another hash), `altered` (other bytes than the page tells), `truncated`, `vanished` (listed, not
     served), `yanked`. `metadata` serves PEP 658 files; `login` asks for basic auth.
     """
@@ -162,7 +162,7 @@ class LoopbackIndex:
             request.close_connection = True
             return
         asked = request.headers.get("Range")
-        if asked:
+        if asked and "no-ranges" not in self.faults:
             first, last = asked.removeprefix("bytes=").split("-")
             start = int(first) if first else len(content) - int(last)
             end = int(last) if last and first else len(content) - 1

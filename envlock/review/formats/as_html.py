@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from envlock.lock.diff import PackageChange
 from envlock.lock.document import Lock
 from envlock.review.formats.as_text import versions
-from envlock.review.report import Comparison, amount, counts
+from envlock.review.report import Comparison, amount, counts, grown, total
 
 _STYLE = """
 :root { color-scheme: light dark; --fg: #1b1f24; --bg: #fff; --line: #d0d7de; --soft: #57606a; --card: #f6f8fa }
@@ -88,11 +88,13 @@ def _one(comparison: Comparison, number: int) -> str:
 
 def _facts(comparison: Comparison) -> str:
     before, after = comparison.difference.torch
+    installed = comparison.difference.installed
     rows = [
         ("torch", before and before.version, after and after.version),
         ("CUDA", before and before.cuda, after and after.cuda),
         ("driver floor", before and before.driver_floor, after and after.driver_floor),
         ("download", _total(comparison.difference.before), _total(comparison.difference.after)),
+        ("installed", *map(total, (comparison.difference.before, comparison.difference.after), installed)),
     ]
     cells = "".join(
         f'<div class="fact"><b>{name}</b>{_text(was or "-")}{f" → {_text(now or chr(45))}" if was != now else ""}</div>'
@@ -118,16 +120,19 @@ def _table(packages: Sequence[PackageChange], number: int) -> str:
     rows = []
     for change in packages:
         before, after = change.sizes
+        was, now = change.installed
         rows.append(
             f'<tr><td><code>{_text(change.name)}</code></td><td class="{change.change}">{change.change}</td>'
             f"<td>{_text(versions(change))}</td>"
             f'<td class="n" data-v="{after}">{amount(after)}</td>'
-            f'<td class="n" data-v="{after - before}">{amount(after - before, signed=True)}</td></tr>'
+            f'<td class="n" data-v="{after - before}">{amount(after - before, signed=True)}</td>'
+            f'<td class="n" data-v="{-1 if now is None else now}">{"?" if now is None else amount(now)}</td>'
+            f'<td class="n" data-v="{(now or 0) - (was or 0)}">{grown(was, now)}</td></tr>'
         )
     return (
         f'<h2>Packages</h2><p><input data-table="t{number}" placeholder="search packages" aria-label="search"></p>'
         f'<table id="t{number}"><thead><tr><th>package</th><th>change</th><th>version</th><th>download</th>'
-        f"<th>growth</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        f"<th>growth</th><th>installed</th><th>growth</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envlock.review.formats.as_text import versions
-from envlock.review.report import Comparison, amount, counts
+from envlock.review.report import Comparison, amount, counts, grown, total
 
 MARKER = "<!-- envlock diff -->"
 """First line of the comment: CI finds its own comment by it and updates that one."""
@@ -26,15 +26,18 @@ def _one(comparison: Comparison) -> str:
     difference = comparison.difference
     lines = [f"### `{comparison.before}` → `{comparison.after}`: {_plain(comparison.headline)}", ""]
     before, after = difference.torch
-    if before or after:
+    if before or after or difference.packages:
         lines.append("| | before | after |\n|---|---|---|")
         rows = (
             ("torch", before and before.version, after and after.version),
             ("CUDA", before and before.cuda, after and after.cuda),
             ("driver floor", before and before.driver_floor, after and after.driver_floor),
             ("download", _total(comparison, 0), _total(comparison, 1)),
+            ("installed", *map(total, (difference.before, difference.after), difference.installed)),
         )
         for name, was, now in rows:
+            if not was and not now:
+                continue
             shown = f"**{now or '-'}**" if was != now else (now or "-")
             lines.append(f"| {name} | {was or '-'} | {shown} |")
         lines.append("")
@@ -51,10 +54,13 @@ def _one(comparison: Comparison) -> str:
         lines.append("\n</details>\n")
     if difference.packages:
         lines.append(f"<details><summary>{counts(difference)}</summary>\n")
-        lines.append("| package | change | version | download |\n|---|---|---|---:|")
+        lines.append("| package | change | version | download | installed |\n|---|---|---|---:|---:|")
         for change in difference.packages:
             size = amount(change.sizes[1] - change.sizes[0], signed=True)
-            lines.append(f"| {_plain(change.name)} | {change.change} | {_plain(versions(change))} | {size} |")
+            lines.append(
+                f"| {_plain(change.name)} | {change.change} | {_plain(versions(change))} | {size} "
+                f"| {grown(*change.installed)} |"
+            )
         lines.append("\n</details>")
     return "\n".join(lines).rstrip()
 

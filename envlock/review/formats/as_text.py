@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from envlock.lock.diff import PackageChange
-from envlock.review.report import Comparison, amount, counts
+from envlock.review.report import Comparison, amount, counts, installed_grown, total, unsized
 
 _COLOURS = {"critical": "red", "high": "red", "medium": "yellow", "low": "cyan", "info": "bright_black"}
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
@@ -30,7 +30,7 @@ def _one(comparison: Comparison, paint: Paint, most: int) -> str:
     if not difference.packages:
         return "\n".join(lines)
     grown = sum(change.sizes[1] - change.sizes[0] for change in difference.packages)
-    lines.append(f"  {counts(difference)}; download {amount(grown, signed=True)}")
+    lines.append(f"  {counts(difference)}; download {amount(grown, signed=True)}, installed {_installed(comparison)}")
     shown = sorted(difference.packages, key=lambda change: (change.change != "changed", change.name))[:most]
     width = max(len(change.name) for change in shown)
     for change in shown:
@@ -40,6 +40,19 @@ def _one(comparison: Comparison, paint: Paint, most: int) -> str:
     if left > 0:
         lines.append(f"  ... and {left} more (--all, or --format html)")
     return "\n".join(lines)
+
+
+def _installed(comparison: Comparison) -> str:
+    difference = comparison.difference
+    growth, unknown = installed_grown(difference)
+    if unknown == len(difference.packages):
+        return "unknown (envlock lock --inspect)"
+    rest = f" and {unsized(unknown)}" if unknown else ""
+    totals = [
+        total(lock, held)
+        for lock, held in zip((difference.before, difference.after), difference.installed, strict=True)
+    ]
+    return f"{amount(growth, signed=True)}{rest} ({' -> '.join(totals)})"
 
 
 def versions(change: PackageChange) -> str:
@@ -58,6 +71,7 @@ def versions(change: PackageChange) -> str:
             ("requirements", before.requires != after.requires),
             ("device code", before.device_code != after.device_code),
             ("source", before.direct != after.direct),
+            ("yanked", before.yanked != after.yanked),
         )
         if differs
     ]

@@ -1,4 +1,4 @@
-"""The entry point. `run`, and what has nothing to do, are answered before anything comfortable is imported."""
+"""The entry point. What must be quick is answered before anything comfortable is imported."""
 
 from __future__ import annotations
 
@@ -7,11 +7,23 @@ import sys
 
 def main() -> None:
     """Run the command line."""
-    from envlock.launch import fast
+    from envlock import where
 
-    if fast.nothing_to_do(sys.argv[1:]):
-        return
-    fast.run(sys.argv[1:])
+    words = sys.argv[1:]
+    _, rest = where.without_project_option(words)
+    verb = rest[0] if rest else ""
+    if verb in ("run", "sync", "lock"):
+        from envlock.launch import fast
+
+        if fast.nothing_to_do(words):
+            return
+        fast.run(words)
+    elif verb in ("why", "rollback", "diff"):
+        from envlock.cli import quick
+
+        code = quick.attempt(words)
+        if code is not None:
+            sys.exit(code)
 
     from envlock.cli.main import cli  # late: the launch path must not pay for click
 

@@ -6,7 +6,9 @@ Outcomes (stale reasons, check results, diffs) are values; only "cannot go on" i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class EnvlockError(Exception):

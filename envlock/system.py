@@ -1,25 +1,24 @@
-"""The one door to processes, to atomic changes on disk, and to locks held by the kernel.
+"""The one door to processes.
 
-Effects only; no decision is taken here. `subprocess` is imported by this module alone (an import contract says so).
+Effects only; no decision is taken here; changes on disk are `envlock.disk`. `subprocess` is imported by this module
+alone (an import contract says so).
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from envlock.errors import StoreError, ToolMissing
+from envlock.errors import ToolMissing
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _prctl = ctypes.CDLL(None).prctl
@@ -240,108 +239,3 @@ def pipe(
         Completed(first_words, first.returncode, "", said),
         Completed(second_words, second.returncode, stdout, stderr),
     )
-
-
-def write_atomically(path: Path, data: str | bytes, *, mode: int | None = None) -> None:
-    """Write a file so that a reader, or a kill at any instant, sees the old content or the new one, never a part.
-
-    Written beside, fsynced, renamed over. Raises StoreError (full disk, read-only folder) with the old file untouched.
-    """
-    content = data.encode() if isinstance(data, str) else data
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            if mode is None:
-                try:
-                    mode = path.stat().st_mode & 0o7777
-                except FileNotFoundError:
-                    mode = 0o666 & ~_umask()
-            os.chmod(name, mode)
-            os.replace(name, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {path.name}: {error.strerror}",
-            where=str(path.parent),
-            found=str(error),
-            hint="free some space, or make the folder writable; nothing was changed",
-        ) from error
-
-
-def point(link: Path, target: str) -> None:
-    """Make `link` a symbolic link to `target`, replacing an earlier one by rename (never absent in between)."""
-    beside = link.with_name(f".{link.name}.{os.getpid()}.part")
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            beside.unlink()
-        beside.symlink_to(target)
-        os.replace(beside, link)
-        _sync_folder(link.parent)
-    except OSError as error:
-        raise StoreError(f"cannot point {link} at {target}: {error.strerror}", found=str(error)) from error
-
-
-def remove_tree(path: Path) -> None:
-    """Delete a folder: renamed out of sight first, so that nobody ever meets a half-deleted one under its name."""
-    if not os.path.lexists(path):
-        return
-    doomed = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.trash")
-    try:
-        os.rename(path, doomed)
-    except OSError:
-        doomed = path
-    shutil.rmtree(doomed, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass  # some network file systems cannot; the rename itself is still atomic there
-    finally:
-        os.close(handle)
-
-
-def _umask() -> int:
-    current = os.umask(0o022)
-    os.umask(current)
-    return current
-
-
-@contextlib.contextmanager
-def locked(path: Path, *, on_wait: Callable[[], None] | None = None, shared: bool = False) -> Iterator[None]:
-    """Hold the kernel's lock on `path` (created if need be) for the block; it dies with its holder.
-
-    `on_wait` is called once if somebody else holds it now. Raises StoreError when the folder cannot be written.
-    """
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise StoreError(
-            f"cannot write in {path.parent}: {error.strerror}",
-            where=str(path.parent),
-            found=str(error),
-            hint="make it writable, or set ENVLOCK_HOME to a folder on another disk",
-        ) from error
-    try:
-        try:
-            fcntl.flock(handle, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if on_wait is not None:
-                on_wait()
-            fcntl.flock(handle, kind)
-        yield
-    finally:
-        os.close(handle)

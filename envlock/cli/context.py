@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from envlock import where
 from envlock.errors import EnvlockError, ProjectNotFound
 from envlock.layout import Layout
 
@@ -18,15 +19,12 @@ def find_layout(start: Path | None = None) -> Layout:
 
     Raises ProjectNotFound when no folder with `profiles/` is there.
     """
-    named = os.environ.get("ENVLOCK_PROJECT")
-    home = os.environ.get("ENVLOCK_HOME")
-    origin = start or (Path(named) if named else Path.cwd())
-    for folder in (origin.absolute(), *origin.absolute().parents):
-        if (folder / "profiles").is_dir():
-            return Layout(folder, Path(home).absolute() if home else None)
+    found = where.locate(None if start is None else os.fspath(start), os.environ)
+    if found is not None:
+        return Layout(Path(found[0]), Path(found[1]))
     raise ProjectNotFound(
         "no profiles/ folder here or above",
-        where=str(origin),
+        where=where.start(None if start is None else os.fspath(start), os.environ),
         hint="cd into the project, or `envlock -C DIR ...`, or `envlock init NAME` to begin one here",
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from envlock import system
+from envlock import disk
 from envlock.cli import context
 from envlock.declare import edit
 from envlock.declare.files import load_profile, profile_names
@@ -76,7 +76,7 @@ def init(
         capability=gpu,
         count=count,
     )
-    system.write_atomically(path, text)
+    disk.write_atomically(path, text)
     try:
         load_profile(layout, name)
     except Exception:
@@ -100,7 +100,7 @@ def _ignore_store(layout: Layout) -> None:
     path = layout.project / ".gitignore"
     text = path.read_text() if path.is_file() else ""
     if not any(line.strip().strip("/") == ".envlock" for line in text.splitlines()):
-        system.write_atomically(path, f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}/.envlock/\n")
+        disk.write_atomically(path, f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}/.envlock/\n")
 
 
 @click.command()
@@ -156,11 +156,11 @@ def _who_asks(layout: Layout, parents: tuple[str, ...], package: str) -> str:
 
 def _write_checked(layout: Layout, name: str, path: Path, before: str, text: str) -> None:
     """Write a profile that can be read; what cannot is not left behind."""
-    system.write_atomically(path, text)
+    disk.write_atomically(path, text)
     try:
         load_profile(layout, name)
     except Exception:
-        system.write_atomically(path, before)
+        disk.write_atomically(path, before)
         raise
     click.echo(f"  {click.style('next', fg='cyan')}: envlock lock {name}", err=True)
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from envlock import system
+from envlock import disk
 from envlock.cli import context
 from envlock.cli.place import in_place
 from envlock.errors import UsageError
+from envlock.review import formats
 from envlock.review.finding import SEVERITIES, Severity, at_least
 from envlock.review.report import Comparison
 from envlock.workflows import diff as workflow
@@ -19,7 +20,7 @@ from envlock.workflows import diff as workflow
 @in_place
 @click.argument("sides", nargs=-1, metavar="[A B | A..B]", shell_complete=context.complete_profiles)
 @click.option("--base", metavar="REV", help="Compare every lock at REV with the working tree.")
-@click.option("--format", "form", type=click.Choice(["text", "markdown", "html", "json"]), default="text")
+@click.option("--format", "form", type=click.Choice(formats.NAMES), default="text")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
 @click.option("--all", "every", is_flag=True, help="Show every package, not only the first thirty.")
@@ -45,9 +46,9 @@ def diff(
     Example: envlock diff train-cu128 sglang-cu130
     """
     comparisons = _comparisons(ctx, sides, base)
-    rendered = _render(comparisons, "json" if as_json else form, every=every)
+    rendered = formats.render(comparisons, "json" if as_json else form, _paint, every=every)
     if output is not None:
-        system.write_atomically(output, rendered if rendered.endswith("\n") else f"{rendered}\n")
+        disk.write_atomically(output, rendered if rendered.endswith("\n") else f"{rendered}\n")
         click.echo(f"wrote {output}", err=True)
     else:
         click.echo(rendered)
@@ -72,24 +73,6 @@ def _comparisons(ctx: click.Context, sides: tuple[str, ...], base: str | None) -
     if sides:
         raise UsageError("diff compares two sides", found=" ".join(sides), hint="envlock diff A B")
     return workflow.since(layout, "HEAD", None)
-
-
-def _render(comparisons: tuple[Comparison, ...], form: str, *, every: bool) -> str:
-    if form == "json":
-        from envlock.review.formats import as_json
-
-        return as_json.render(comparisons)
-    if form == "markdown":
-        from envlock.review.formats import as_markdown
-
-        return as_markdown.render(comparisons)
-    if form == "html":
-        from envlock.review.formats import as_html
-
-        return as_html.render(comparisons)
-    from envlock.review.formats import as_text
-
-    return as_text.render(comparisons, _paint, most=10**6 if every else 30) or "no lock differs"
 
 
 def _paint(text: str, colour: str) -> str:

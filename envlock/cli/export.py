@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from envlock import system
+from envlock import disk
 from envlock.cli import context
 from envlock.review.exports import FORMATS
 from envlock.workflows import export as workflow
@@ -29,5 +29,5 @@ def export(ctx: click.Context, name: str, form: str, output: Path | None) -> Non
     if output is None:
         click.echo(text, nl=False)
     else:
-        system.write_atomically(output, text)
+        disk.write_atomically(output, text)
         click.echo(f"wrote {output}", err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from envlock import system
+from envlock import disk
 from envlock.errors import EnvlockError
 from envlock.launch.hooks.kind import File, Kind
 from envlock.lock import text
@@ -85,7 +85,7 @@ def git_merge(ctx: click.Context, base: Path, ours: Path, theirs: Path, path: st
         click.echo(f"{path}: {'; '.join(done.conflicts[:6])}", err=True)
         click.echo(f"  settle profiles/{name}.toml, then: envlock lock {name} && git add {path}", err=True)
         ctx.exit(1)
-    system.write_atomically(ours, text.dump(done.lock))
+    disk.write_atomically(ours, text.dump(done.lock))
     click.echo(f"{path}: merged; now: envlock lock {name}", err=True)
 
 

@@ -10,6 +10,7 @@ import click
 from envlock.cli import context, show
 from envlock.environment.installation import size
 from envlock.workflows import undo as workflow
+from envlock.workflows.rollback import told
 
 
 @click.command()
@@ -61,14 +62,10 @@ def rollback(ctx: click.Context, name: str, generation: str | None, with_lock: b
     if as_json:
         click.echo(json.dumps(asdict(done)))
         return
-    click.echo(
-        f"{click.style(name, bold=True)}: {done.before or 'nothing'} -> {done.after}; lock file {done.lock}", err=True
-    )
-    if not with_lock:
-        click.echo(
-            f"  launches refuse until lock and environment agree; `envlock rollback --lock {name} {done.after}`",
-            err=True,
-        )
+    first, *others = told(name, done.before, done.after, done.lock)
+    click.echo(click.style(name, bold=True) + first.removeprefix(name), err=True)
+    for line in others:
+        click.echo(line, err=True)
 
 
 @click.command()

@@ -5,23 +5,21 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 
 import click
 
-from envlock.cli import context
+from envlock.cli import context, quick
 from envlock.errors import UsageError
-from envlock.lock.document import Lock
 from envlock.review import reasons
 from envlock.workflows import diff as sides
 
 
-def _held(lock: Lock, package: str, name: str) -> str:
-    wanted = re.sub(r"[-_.]+", "-", package).lower()  # PEP 503
-    if lock.package(wanted) is None:
+def _held(graph: reasons.Graph, package: str, name: str) -> str:
+    wanted = reasons.normalised(package)
+    if wanted not in graph.versions:
         import difflib
 
-        close = difflib.get_close_matches(wanted, list(lock.by_name), n=1)
+        close = difflib.get_close_matches(wanted, list(graph.versions), n=1)
         raise UsageError(f"{package} is not in the lock of {name}", hint=f"did you mean {close[0]}?" if close else None)
     return wanted
 
@@ -32,7 +30,7 @@ def _held(lock: Lock, package: str, name: str) -> str:
 @click.option(
     "--since", metavar="SIDE", help="Say what moved it since SIDE: a revision as REV:NAME, a profile, a file."
 )
-@click.option("--most", default=12, show_default=True, type=click.IntRange(1), help="How many ways to show.")
+@click.option("--most", default=quick.MOST, show_default=True, type=click.IntRange(1), help="How many ways to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ways as JSON.")
 @click.pass_context
 def why(ctx: click.Context, name: str, package: str, since: str | None, most: int, as_json: bool) -> None:
@@ -41,41 +39,31 @@ def why(ctx: click.Context, name: str, package: str, since: str | None, most: in
     Example: envlock why sglang-cu130 triton
     """
     layout = context.layout(ctx)
-    lock = sides.side(layout, name)
-    wanted = _held(lock, package, name)
-    found = list(itertools.islice(reasons.paths(lock, wanted), most + 1))
-    held = reasons.holds(lock, wanted)
-    before = sides.side(layout, since) if since is not None else None
-    moved = () if before is None else reasons.moved(before, lock, wanted)
-    version = lock.by_name[wanted].version
+    graph = reasons.Graph.of(sides.side(layout, name))
+    wanted = _held(graph, package, name)
+    before = None if since is None else reasons.Graph.of(sides.side(layout, since))
+    moved = () if before is None else reasons.moved(before, graph, wanted)
     if as_json:
         click.echo(
             json.dumps(
                 {
                     "profile": name,
                     "package": wanted,
-                    "version": version,
-                    "paths": [list(path) for path in found[:most]],
-                    "held_by": list(held),
+                    "version": graph.versions[wanted],
+                    "paths": [list(path) for path in itertools.islice(reasons.paths(graph, wanted), most)],
+                    "held_by": list(reasons.holds(graph, wanted)),
                     "moved_by": list(moved),
                 },
                 indent=1,
             )
         )
         return
-    click.echo(click.style(f"{wanted} {version}", bold=True) + f", from index {lock.by_name[wanted].index or 'none'}")
-    for path in found[:most]:
-        click.echo(f"  {path[0]}")
-        for level, step in enumerate(path[1:], 1):
-            click.echo(f"  {'   ' * level}{step}")
-    if len(found) > most:
-        click.echo(f"  ... and more ways (--most {most * 2})")
-    click.echo("held by:")
-    for line in held[:8]:
-        click.echo(f"  {line}")
+    first, *lines = reasons.told(graph, wanted, most=most)
+    click.echo(click.style(first, bold=True) + reasons.from_where(graph, wanted))
+    for line in lines:
+        click.echo(line)
     if before is not None:
-        was = before.package(wanted)
-        click.echo(f"before: {was.version if was else 'not there'}")
+        click.echo(f"before: {before.versions.get(wanted, 'not there')}")
         for line in moved or ("no requirement on it is new; a newer version was taken",):
             click.echo(f"  new: {line}")
 
@@ -90,9 +78,9 @@ def tree(ctx: click.Context, name: str, depth: int, invert: str | None) -> None:
 
     Example: envlock tree sglang-cu130 --invert torch
     """
-    lock = sides.side(context.layout(ctx), name)
-    wanted = None if invert is None else _held(lock, invert, name)
-    for level, line in reasons.tree(lock, depth=depth, inverted=wanted):
+    graph = reasons.Graph.of(sides.side(context.layout(ctx), name))
+    wanted = None if invert is None else _held(graph, invert, name)
+    for level, line in reasons.tree(graph, depth=depth, inverted=wanted):
         click.echo(f"{'  ' * level}{line}")
 
 

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 import envlock
-from envlock import system
+from envlock import disk, system
 from envlock.container.declaration import TOOL
 from envlock.errors import ContainerError
 from envlock.resolve import uv
@@ -61,7 +61,7 @@ def bundle(cache: Path, python: str, machine: str) -> Path:
         programs = tree / "bin"
         programs.mkdir()
         (packages / "bin" / "uv").rename(programs / "uv")
-        system.remove_tree(packages / "bin")
+        disk.remove_tree(packages / "bin")
         (programs / "python").symlink_to("/usr/bin/python3")
         (programs / "envlock").write_text(_SCRIPT)
         (programs / "envlock").chmod(0o755)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from envlock import __version__, system
+from envlock import __version__, disk
 from envlock.declare.profile import Profile, launch_inputs
 from envlock.environment import bytecode, inventory, links, seal, store
 from envlock.environment.digests import DigestMemory
@@ -65,7 +65,7 @@ def build(layout: Layout, plan: Plan, *, say: Say = lambda _: None) -> Seal:
         prefix.parent.mkdir(parents=True, exist_ok=True)
         return _build(layout, plan, prefix, generation, say)
     except BaseException:
-        system.remove_tree(prefix)
+        disk.remove_tree(prefix)
         raise
 
 
@@ -266,6 +266,6 @@ def seal_tree(plan: Plan, prefix: Path, generation: str, stock: Stock, how: str)
         files.update(further(prefix, stock))
     for file, content in files.items():
         beside.joinpath(file).write_bytes(content)
-    system.write_atomically(beside / "seal.json", seal.dump(made))
+    disk.write_atomically(beside / "seal.json", seal.dump(made))
     os.rename(beside, prefix / seal.FOLDER)
     return made

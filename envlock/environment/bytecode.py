@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from envlock import system
+from envlock import disk, system
 from envlock.errors import RealiseError
 
 # Runs in the environment's own interpreter, isolated: byte code belongs to exactly that version.
@@ -136,4 +136,4 @@ def _compile(
                 if not target.is_dir():  # another sync put the same bytes there meanwhile
                     raise
     finally:
-        system.remove_tree(staging)
+        disk.remove_tree(staging)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from envlock import system
+from envlock import disk
 
 Identity = tuple[int, int, int, int]
 """Device, inode, size in bytes, mtime in nanoseconds."""
@@ -71,9 +71,9 @@ class DigestMemory:
         """Write what was learnt, merged with what is on disk by now."""
         if not self._new:
             return
-        with system.locked(self._lock):
+        with disk.locked(self._lock):
             merged = self._load()
             merged.update(self._new)
-            system.write_atomically(self._path, marshal.dumps(merged))
+            disk.write_atomically(self._path, marshal.dumps(merged))
         self._known.update(self._new)
         self._new = {}

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from envlock import system
+from envlock import disk
+from envlock.environment import generations as plain
 from envlock.environment import seal as seals
 from envlock.environment.seal import Seal
 from envlock.errors import EnvironmentMissing, StoreError
 from envlock.layout import Layout
 
-GENERATION = re.compile(r"(\d{4,})-([0-9a-f]{8})")
-
 
 def generations(layout: Layout, name: str) -> tuple[str, ...]:
     """Return the sealed generations of a profile, oldest first."""
-    folder = layout.environments(name)
-    try:
-        found = [entry for entry in os.listdir(folder) if GENERATION.fullmatch(entry)]
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    return tuple(sorted((item for item in found if is_sealed(folder / item)), key=_number))
-
-
-def _number(generation: str) -> int:
-    return int(generation.split("-", 1)[0])
+    return plain.listed(str(layout.environments(name)))
 
 
 def next_generation(layout: Layout, name: str, lock_digest: str) -> str:
@@ -36,8 +25,8 @@ def next_generation(layout: Layout, name: str, lock_digest: str) -> str:
     used = [0]
     folder = layout.environments(name)
     if folder.is_dir():
-        used += [_number(entry) for entry in os.listdir(folder) if GENERATION.fullmatch(entry)]
-    used += [_number(str(event["generation"])) for event in read_history(layout, name) if event.get("generation")]
+        used += [plain.number(entry) for entry in os.listdir(folder) if plain.is_name(entry)]
+    used += [plain.number(str(event["generation"])) for event in read_history(layout, name) if event.get("generation")]
     return f"{max(used) + 1:04d}-{lock_digest[:8]}"
 
 
@@ -48,11 +37,7 @@ def is_sealed(prefix: Path) -> bool:
 
 def current_generation(layout: Layout, name: str) -> str | None:
     """Return the generation `current` points at, or None when there is none (or it lost its seal)."""
-    try:
-        target = os.readlink(layout.current(name))
-    except OSError:
-        return None
-    return target if GENERATION.fullmatch(target) and is_sealed(layout.generation(name, target)) else None
+    return plain.current(str(layout.environments(name)))
 
 
 def current_prefix(layout: Layout, name: str) -> Path:
@@ -95,7 +80,7 @@ def point_current(layout: Layout, name: str, generation: str) -> None:
     prefix = layout.generation(name, generation)
     if not is_sealed(prefix):
         raise StoreError(f"{generation} is no sealed generation of {name}", where=str(prefix))
-    system.point(layout.current(name), generation)
+    disk.point(layout.current(name), generation)
 
 
 def unsealed(layout: Layout, name: str) -> tuple[Path, ...]:
@@ -105,7 +90,7 @@ def unsealed(layout: Layout, name: str) -> tuple[Path, ...]:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return ()
-    left = [item for item in names if GENERATION.fullmatch(item) and not is_sealed(folder / item)]
+    left = [item for item in names if plain.is_name(item) and not is_sealed(folder / item)]
     left += [item for item in names if item.endswith(".trash")]
     return tuple(folder / item for item in sorted(left))
 
@@ -127,16 +112,6 @@ def read_history(layout: Layout, name: str) -> tuple[dict[str, object], ...]:
     return tuple(events)
 
 
-def append_history(layout: Layout, name: str, event: Mapping[str, object]) -> None:
+def append_history(layout: Layout, name: str, event: Mapping[str, str | None]) -> None:
     """Add one event to a profile's journal (one write, appended: two writers cannot mix their lines)."""
-    line = json.dumps(dict(event), ensure_ascii=False, separators=(",", ":")) + "\n"
-    path = layout.history(name)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(handle, line.encode())
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise StoreError(f"cannot write the history: {error.strerror}", where=str(path), found=str(error)) from error
+    disk.append_line(layout.history(name), plain.line(event))

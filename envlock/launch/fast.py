@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 
+from envlock import where
 from envlock.launch import command, environ, lease, options, stamp, ticket
 
 TYPE_CHECKING = False
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def run(words: Sequence[str]) -> None:
     """Become the command that `words` (after the program's name) ask for, or return to let the slow path look at it."""
-    project, words = _project_option(words)
+    project, words = where.without_project_option(words)
     if not words or words[0] != "run":
         return
     if os.environ.get("ENVLOCK_LOG"):
@@ -30,7 +31,7 @@ def run(words: Sequence[str]) -> None:
         return
     if not request.plain:
         return
-    found = locate(project, os.environ)
+    found = where.locate(project, os.environ)
     if found is None:
         return
     attempt(found[0], found[1], request, os.environ)
@@ -38,34 +39,12 @@ def run(words: Sequence[str]) -> None:
 
 def nothing_to_do(words: Sequence[str]) -> bool:
     """Answer `sync` and `lock` when nothing changed since they last found nothing to do; return whether that was it."""
-    project, words = _project_option(words)
+    project, words = where.without_project_option(words)
     if not words or words[0] not in ("sync", "lock"):
         return False
     from envlock.launch import unchanged
 
-    return unchanged.attempt(words, locate(project, os.environ))
-
-
-def _project_option(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Take `-C DIR` or `--project DIR` off the front; anything else in front is left for the slow path."""
-    if len(words) > 2 and words[0] in ("-C", "--project"):
-        return words[1], words[2:]
-    if words and words[0].startswith("--project="):
-        return words[0].partition("=")[2], words[1:]
-    return None, words
-
-
-def locate(project: str | None, variables: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the project's folder and its store, as `cli.context` finds them; None when there is no project."""
-    start = os.path.abspath(project or variables.get("ENVLOCK_PROJECT") or os.getcwd())
-    folder = start
-    while not os.path.isdir(f"{folder}/profiles"):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
-    home = variables.get("ENVLOCK_HOME")
-    return folder, os.path.abspath(home) if home else f"{folder}/.envlock"
+    return unchanged.attempt(words, where.locate(project, os.environ))
 
 
 def attempt(project: str, home: str, request: options.Request, variables: Mapping[str, str]) -> None:

@@ -1,7 +1,6 @@
 """What must hold inside one lock for its CUDA stack to be one stack. Pure judgements over packages.
 
-Facts: PyPI's torch 2.10.0 requires `nvidia-cuda-runtime-cu12==12.8.90`, 2.11.0 requires `cuda-toolkit==13.0.*`; the
-cu12 and cu13 packages of one library install the same files, the last one wins (pytorch/pytorch#186591).
+Facts: PyPI's torch 2.10.0 requires `nvidia-cuda-runtime-cu12==12.8.90`, 2.11.0 requires `cuda-toolkit==13.0.*`.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envlock.lock.document import Package
+from envlock.lock.twins import SUFFIX
 
-_SUFFIX = re.compile(r"(.+)-cu(\d{2})$")
 _LOCAL = re.compile(r"^cu(\d{2})(\d)$")
 # Distributions that carry the CUDA runtime's own version, most telling first.
 _RUNTIMES = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12")
@@ -48,9 +47,7 @@ def torch_cuda(torch: Package, packages: Mapping[str, Package]) -> CudaEvidence:
         return CudaEvidence(cuda=f"{match[1]}.{match[2]}", evidence=f"local version +{local}")
     if local.startswith("cpu"):
         return CudaEvidence(cuda=None, evidence=f"local version +{local}")
-    majors = {
-        found[2] for line in torch.requires if (found := _SUFFIX.match(canonicalize_name(Requirement(line).name)))
-    }
+    majors = {found[2] for line in torch.requires if (found := SUFFIX.match(canonicalize_name(Requirement(line).name)))}
     if len(majors) == 1:
         major = majors.pop()
         suffixed = next(line for line in torch.requires if f"-cu{major}" in line)
@@ -68,27 +65,6 @@ def same_cuda(declared: str | None, found: str | None) -> bool:
     if declared is None or found is None:
         return declared is found
     return found == declared or ("." not in found and declared.split(".")[0] == found)
-
-
-def twins(packages: Iterable[Package]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of packages that are one library built for different CUDA majors."""
-    families: dict[str, dict[str, str]] = {}
-    for package in packages:
-        match = _SUFFIX.match(package.name)
-        if match:
-            families.setdefault(match[1], {})[match[2]] = package.name
-        elif package.name.startswith("nvidia-"):
-            major = _major(package.version)
-            if major in ("12", "13"):
-                families.setdefault(package.name, {})[major] = package.name
-    return tuple(tuple(sorted(members.values())) for _, members in sorted(families.items()) if len(members) > 1)
-
-
-def _major(version: str) -> str:
-    try:
-        return str(Version(version).major)
-    except InvalidVersion:
-        return ""
 
 
 def asked_for(name: str, packages: Iterable[Package]) -> tuple[tuple[str, str], ...]:
@@ -112,7 +88,7 @@ def cuda_pulled_by(major: str, packages: Iterable[Package]) -> tuple[str, ...]:
         for line in package.requires:
             wanted = Requirement(line)
             name = canonicalize_name(wanted.name)
-            suffix = _SUFFIX.match(name)
+            suffix = SUFFIX.match(name)
             extras = {f"cu{major}"} & {extra.lower() for extra in wanted.extras}
             cuda_python = name in ("cuda-python", "cuda-bindings", "cuda-toolkit") and not wanted.specifier.contains(
                 f"{int(major) - 1}.9"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-FORMAT = 1
-"""The lock format this envlock writes. It reads this and every earlier one; a later one is refused by name."""
+from envlock.lock.canonical import FORMAT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from envlock.errors import Fault, LockError, LockStale
 from envlock.layout import Layout
-from envlock.lock import text
+from envlock.lock import canonical, text
 from envlock.lock.document import Lock
 
 
@@ -26,7 +25,7 @@ def read_lock(path: Path, profile: str | None = None) -> tuple[Lock, str]:
         words = content.decode()
     except UnicodeDecodeError as error:
         raise LockError(str(path), [Fault("", f"not UTF-8: {error}")], hint=f"envlock lock {path.stem}") from error
-    return text.parse(words, str(path), profile=profile), hashlib.sha256(content).hexdigest()
+    return text.parse(words, str(path), profile=profile), canonical.sha256(content)
 
 
 def load_lock(layout: Layout, name: str) -> tuple[Lock, str]:

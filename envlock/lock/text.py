@@ -6,17 +6,15 @@ noticed before anything is built from it. What exactly is wrong is looked for on
 
 from __future__ import annotations
 
-import hashlib
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from envlock.errors import Fault, LockError
-from envlock.lock import toml_text
-from envlock.lock.document import FORMAT, Artifact, Coverage, DeviceCode, Direct, Lock, Package, TorchBuild
+from envlock.lock import canonical
+from envlock.lock.canonical import FORMAT
+from envlock.lock.document import Artifact, Coverage, DeviceCode, Direct, Lock, Package, TorchBuild
 
-_DIGEST_LINE = re.compile(r'^content-digest = "([0-9a-f]{64})"\n', re.MULTILINE)
 _MERGE_MARK = re.compile(r"^(<{7} |={7}$|>{7} |\|{7} )", re.MULTILINE)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -28,14 +26,12 @@ def dump(lock: Lock) -> str:
         f"#   change profiles/{lock.profile}.toml, then `envlock lock {lock.profile}`.\n"
     )
     body = _body(lock)
-    return f'{head}content-digest = "{_digest(body)}"\n{body}'
-
-
-def _digest(body: str) -> str:
-    return hashlib.sha256(body.encode()).hexdigest()
+    return f'{head}content-digest = "{canonical.sha256(body.encode())}"\n{body}'
 
 
 def _body(lock: Lock) -> str:
+    from envlock.lock import toml_text  # late: who only reads locks needs no writer
+
     torch = lock.torch
     parts = [
         f'profile-digest = "{lock.profile_digest}"\n',
@@ -61,6 +57,8 @@ def _body(lock: Lock) -> str:
 
 
 def _package(package: Package) -> str:
+    from envlock.lock import toml_text
+
     lines = ["\n[[package]]\n", toml_text.pair("name", package.name), toml_text.pair("version", package.version)]
     if package.index:
         lines.append(toml_text.pair("index", package.index))
@@ -118,16 +116,8 @@ def parse(text: str, file: str, *, profile: str | None = None) -> Lock:
     package where that can be told).
     """
     again = f"envlock lock {profile or 'NAME'}"
-    merge = _MERGE_MARK.search(text)
-    if merge:
-        line = text.count("\n", 0, merge.start()) + 1
-        raise LockError(file, [Fault("", "an unfinished merge", line=line, found=merge[0].strip())], hint=again)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        fault = Fault("", f"not TOML, or cut short: {error}", line=int(found[1]) if found else None)
-        raise LockError(file, [fault], hint=again) from error
+    whole = canonical.read(text)
+    data = _parsed(text, file, again) if whole is None else whole
     number = data.get("format")
     if not isinstance(number, int):
         raise LockError(
@@ -143,13 +133,30 @@ def parse(text: str, file: str, *, profile: str | None = None) -> Lock:
         raise LockError(
             file, [Fault("profile", f"a lock of profile {data.get('profile')!r}, not of {profile!r}")], hint=again
         )
-    match = _DIGEST_LINE.search(text)
-    if match is None or _digest(text[match.end() :]) != match[1]:
-        raise LockError(file, _what_was_edited(data), hint=f"git checkout -- {file}, or {again}")
+    if whole is None:
+        stated = canonical.split(text)
+        if stated is None or canonical.sha256(stated[1].encode()) != stated[0]:
+            raise LockError(file, _what_was_edited(data), hint=f"git checkout -- {file}, or {again}")
     try:
         return _from_data(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LockError(file, [Fault("", f"not a lock: {error!r}")], hint=again) from error
+
+
+def _parsed(text: str, file: str, again: str) -> dict[str, Any]:
+    """Return what any TOML holds, or say what is wrong with a text that is none."""
+    import tomllib  # late: a lock that is as it was written needs no parser for all of TOML
+
+    merge = _MERGE_MARK.search(text)
+    if merge:
+        line = text.count("\n", 0, merge.start()) + 1
+        raise LockError(file, [Fault("", "an unfinished merge", line=line, found=merge[0].strip())], hint=again)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"line (\d+)", str(error))
+        fault = Fault("", f"not TOML, or cut short: {error}", line=int(found[1]) if found else None)
+        raise LockError(file, [fault], hint=again) from error
 
 
 def _from_data(data: Mapping[str, Any]) -> Lock:

@@ -8,8 +8,9 @@ from packaging.utils import canonicalize_name
 
 from envlock.declare.profile import Profile
 from envlock.errors import ResolutionError
-from envlock.lock.coherence import asked_for, cuda_pulled_by, same_cuda, torch_cuda, twins
+from envlock.lock.coherence import asked_for, cuda_pulled_by, same_cuda, torch_cuda
 from envlock.lock.document import Package
+from envlock.lock.twins import twins
 from envlock.resolve.request import index_of
 
 

@@ -17,7 +17,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import IO, cast
 
-from envlock import system
+from envlock import disk
 from envlock.errors import IndexFault
 from envlock.resolve.answer import File
 from envlock.resolve.fetch import PARALLEL, Fetcher, Remote
@@ -96,7 +96,7 @@ def collect(
             text = kept.read_text()
         except OSError:
             text = metadata_of(fetcher, file)
-            system.write_atomically(kept, text)
+            disk.write_atomically(kept, text)
         if on_done is not None:
             on_done(name)
         return name, HeaderParser().parsestr(text)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envlock.lock.coherence import twins
 from envlock.lock.diff import Difference, PackageChange
 from envlock.lock.document import Lock, Package
+from envlock.lock.twins import twins
 from envlock.review.finding import Finding
 
 # Sets whose members are built against each other: one that moves alone breaks the rest. torchvision#8985 (operator
@@ -120,22 +120,33 @@ def _is_wheel(package: Package) -> bool:
 
 def downgrades(difference: Difference) -> Iterator[Finding]:
     """Tell packages that go back."""
-    from packaging.version import InvalidVersion, Version  # late: most commands never come here
-
     for change in difference.packages:
-        if _version_moved(change) and change.before is not None and change.after is not None:
-            try:
-                down = Version(change.after.version) < Version(change.before.version)
-            except InvalidVersion:
-                continue
-            if down and change.name != "torch":
-                yield Finding(
-                    id="version.downgrade",
-                    severity="low",
-                    text=f"{change.name} goes back from {change.before.version} to {change.after.version}",
-                    why="something new holds it down",
-                    packages=(change.name,),
-                )
+        if change.before is None or change.after is None or change.name == "torch":
+            continue
+        if _older(change.after.version, change.before.version):
+            yield Finding(
+                id="version.downgrade",
+                severity="low",
+                text=f"{change.name} goes back from {change.before.version} to {change.after.version}",
+                why="something new holds it down",
+                packages=(change.name,),
+            )
+
+
+def _older(version: str, other: str) -> bool:
+    """Tell whether a version is before another (PEP 440); what is no version is before nothing."""
+    mine, theirs = version.split("."), other.split(".")
+    if version.isascii() and other.isascii() and all(part.isdigit() for part in (*mine, *theirs)):
+        most = max(len(mine), len(theirs))
+        return [int(part) for part in mine] + [0] * (most - len(mine)) < [int(part) for part in theirs] + [0] * (
+            most - len(theirs)
+        )
+    from packaging.version import InvalidVersion, Version  # late: plain releases are compared without it
+
+    try:
+        return Version(version) < Version(other)
+    except InvalidVersion:
+        return False
 
 
 def sizes(difference: Difference) -> Iterator[Finding]:

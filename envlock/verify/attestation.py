@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from envlock.system import write_atomically
+from envlock.disk import write_atomically
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from envlock import system
+from envlock import disk
 from envlock.environment.digests import Identity
 from envlock.verify.elf import (
     MAGIC,
@@ -101,10 +101,10 @@ class LibraryMemory:
         """Write what was learnt, merged with what others saved meanwhile."""
         if not self._new or self._folder is None:
             return
-        with system.locked(self._folder / ".libraries"):
+        with disk.locked(self._folder / ".libraries"):
             merged = self._load()
             merged.update(self._new)
-            system.write_atomically(self._file(self._folder), marshal.dumps(merged))
+            disk.write_atomically(self._file(self._folder), marshal.dumps(merged))
         self._new = {}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envlock import system
+from envlock import disk
 from envlock.environment import store
 from envlock.environment.distributions import site_packages, torch_build
 from envlock.environment.inventory import Drift, drift
@@ -36,7 +36,7 @@ def verify(
     environments = layout.environments(name)
     with contextlib.ExitStack() as turn:
         if environments.is_dir() and os.access(environments, os.W_OK):
-            turn.enter_context(system.locked(Path(ticket.folder(str(environments))) / ".verifying"))
+            turn.enter_context(disk.locked(Path(ticket.folder(str(environments))) / ".verifying"))
         kept = ticket.read(str(environments))
         if (
             not gpus
@@ -118,7 +118,7 @@ def _statically_sound(layout: Layout, name: str, seal: Seal, *, no_gpu: bool) ->
     report = verification.verify(layout, name, verification.Options(tiers=("static",)), {})
     _refuse_failed(report, name, leaving_out=ONLY_ON_A_GPU if no_gpu else frozenset())
     with contextlib.suppress(EnvlockError):  # another user's store: such launches judge each time
-        system.write_atomically(mark, good_enough[-1])
+        disk.write_atomically(mark, good_enough[-1])
 
 
 def _fits_these_gpus(layout: Layout, name: str, variables: Mapping[str, str], count: int | None) -> None:

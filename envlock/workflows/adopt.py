@@ -13,7 +13,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from envlock import system
+from envlock import disk, system
 from envlock.environment import interpreter, store
 from envlock.environment.digests import sha256_of
 from envlock.environment.distributions import Distribution, distributions, site_packages, torch_build
@@ -56,7 +56,7 @@ def adopt(layout: Layout, path: Path, name: str, environ: Mapping[str, str], say
     build = None if torch is None else (torch.distribution, torch.cuda)
     adopted = understand(python, build, tuple(_installed(site, one) for one in found))
     damage = _damage(site, found)
-    system.write_atomically(layout.profile(name), profile_text(adopted, path.name))
+    disk.write_atomically(layout.profile(name), profile_text(adopted, path.name))
     try:
         lock.lock_one(layout, name, lock.Options(), environ, say)
     except BaseException:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envlock.environment import store
-from envlock.environment.seal import FOLDER
 from envlock.errors import UsageError
 from envlock.layout import Layout, is_profile_name
 from envlock.lock import text
 from envlock.lock.diff import compare
 from envlock.lock.document import Lock
 from envlock.lock.files import load_lock, read_lock
-from envlock.review import git
 from envlock.review.findings import judge
 from envlock.review.report import Comparison
 
@@ -24,6 +21,9 @@ def side(layout: Layout, spec: str) -> Lock:
     """
     name, at, generation = spec.partition("@")
     if at and is_profile_name(name):
+        from envlock.environment import store  # late, like git: comparing two files needs neither
+        from envlock.environment.seal import FOLDER
+
         chosen = (
             store.current_generation(layout, name) if generation == "env" else _generation(layout, name, generation)
         )
@@ -34,6 +34,8 @@ def side(layout: Layout, spec: str) -> Lock:
         return load_lock(layout, spec)[0]
     revision, colon, name = spec.rpartition(":")
     if colon and is_profile_name(name):
+        from envlock.review import git
+
         found = git.lock_at(layout, revision, name)
         if found is None:
             raise UsageError(f"{revision} has no locks/{name}.toml")
@@ -48,6 +50,8 @@ def side(layout: Layout, spec: str) -> Lock:
 
 
 def _generation(layout: Layout, name: str, wanted: str) -> str | None:
+    from envlock.environment import store
+
     there = store.generations(layout, name)
     found = [one for one in there if one == wanted or one.startswith(f"{wanted}-") or one.lstrip("0") == wanted]
     if not found:
@@ -62,6 +66,8 @@ def between(layout: Layout, before: str, after: str) -> Comparison:
 
 def since(layout: Layout, revision: str, until: str | None, names: tuple[str, ...] = ()) -> tuple[Comparison, ...]:
     """Compare every lock (or the named ones) at a revision with another revision, or with the working tree."""
+    from envlock.review import git
+
     old = git.locks_at(layout, revision)
     if until is not None:
         new = git.locks_at(layout, until)

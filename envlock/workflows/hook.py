@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envlock import system
+from envlock import disk
 from envlock.declare.files import load_profile
 from envlock.errors import EnvlockError, UsageError
 from envlock.launch.hooks.kind import File, Kind, Target, Unwritable
@@ -100,7 +100,7 @@ def write(wanted: Sequence[tuple[Path, File]], *, force: bool, dry_run: bool) ->
         )
     for path, file, state in states:
         if not dry_run and state != "unchanged":
-            system.write_atomically(path, file.text, mode=0o755 if file.executable else None)
+            disk.write_atomically(path, file.text, mode=0o755 if file.executable else None)
     return tuple(Written(path=str(path), state=state) for path, _, state in states)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envlock import system
+from envlock import disk
 from envlock.errors import UsageError
 from envlock.layout import Layout, is_profile_name
 from envlock.lock.document import Lock
@@ -35,7 +35,7 @@ def import_lock(
         raise UsageError(f"profiles/{name}.toml is there already", hint="choose another name with --as")
     pinned = read(file.name, file.read_text(errors="replace"))
     adopted = understand(python, None, pinned.packages)
-    system.write_atomically(layout.profile(name), profile_text(adopted, file.name))
+    disk.write_atomically(layout.profile(name), profile_text(adopted, file.name))
     try:
         made = lock.lock_one(layout, name, lock.Options(), environ, say).after
     except BaseException:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envlock import system
+from envlock import disk
 from envlock.declare.files import load_profile
 from envlock.declare.profile import Profile
 from envlock.errors import EnvlockError, LockError, LockStale, ResolutionError
@@ -98,7 +98,7 @@ def lock_one(layout: Layout, name: str, options: Options, environ: Mapping[str, 
     content = text.dump(after)
     changed = before is None or not path.is_file() or path.read_text() != content
     if changed and options.write:
-        system.write_atomically(path, content)
+        disk.write_atomically(path, content)
     return Locked(name=name, changed=changed, before=before, after=after, reasons=reasons)
 
 

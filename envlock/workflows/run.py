@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envlock.declare.files import load_profile
-from envlock.environment import build, store
+from envlock.environment import build, origin, store
 from envlock.errors import (
     CommandNotExecutable,
     CommandNotFound,
@@ -120,7 +120,7 @@ def entry(launch: Launch, request: Request) -> dict[str, object]:
     """Return what the journal keeps of a launch."""
     return {
         "time": build.now(),
-        "user": sync.user(),
+        "user": origin.user(),
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "profile": launch.facts["profile"],

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from envlock import system
+from envlock import disk
 from envlock.declare.files import load_profile
 from envlock.errors import UsageError
 from envlock.launch import environ, interactive
@@ -45,7 +45,7 @@ def shell_launch(layout: Layout, launch: run.Launch, shell: str) -> run.Launch:
     env = {**launch.composition.env, "SHELL": shell}
     started = interactive.start(shell, name, environ.plan_of(launch.facts), env, str(folder))
     for file, text in started.files.items():
-        system.write_atomically(folder / file, os.fsencode(text), mode=0o600)
+        disk.write_atomically(folder / file, os.fsencode(text), mode=0o600)
     composition = environ.Composition({**env, **started.env}, launch.composition.steps)
     return replace(launch, argv=started.argv, composition=composition)
 

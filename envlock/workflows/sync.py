@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from envlock import system
+from envlock import disk
 from envlock.declare.files import load_profile
 from envlock.declare.profile import Profile
-from envlock.environment import build, interpreter, store
+from envlock.environment import build, interpreter, origin, store
 from envlock.environment.distributions import site_packages, torch_build
 from envlock.environment.seal import Seal
 from envlock.environment.sealing import Stock
@@ -87,7 +85,7 @@ def sync_one(layout: Layout, name: str, options: Options, environ: Mapping[str, 
         if there is not None:
             write_shim(layout, name)  # envlock itself may have moved since
             return there
-    with system.locked(layout.building(name), on_wait=lambda: say(name, "another sync of it is running; waiting")):
+    with disk.locked(layout.building(name), on_wait=lambda: say(name, "another sync of it is running; waiting")):
         if not options.rebuild:
             there = _already(layout, name, digest)
             if there is not None:
@@ -97,7 +95,7 @@ def sync_one(layout: Layout, name: str, options: Options, environ: Mapping[str, 
                 return _switch(layout, name, earlier, say)
         for left in store.unsealed(layout, name):
             say(name, f"removing what an interrupted sync left: {left.name}")
-            system.remove_tree(left)
+            disk.remove_tree(left)
         chosen = interpreter.find(profile.python, environ)
         say(name, f"Python {chosen.version} ({chosen.reason}: {chosen.path})")
         plan = _plan(layout, profile, lock, digest, chosen, options, environ)
@@ -179,7 +177,7 @@ def _plan(
         interpreter=chosen,
         environ=environ,
         offline=options.offline,
-        origin=origin(layout.project),
+        origin=origin.of(layout.project),
         extra_files=guard_install.files(_site(chosen), has_pip=lock.package("pip") is not None),
         seal_files=[launch_files, lambda prefix, stock: inspect_environment(prefix, stock, layout.cache)],
     )
@@ -202,47 +200,6 @@ def launch_files(prefix: Path, stock: Stock) -> dict[str, bytes]:
     return {stamp.FILE: stamp.make(prefix), "guard": known}
 
 
-def origin(project: Path) -> dict[str, str]:
-    """Return who builds from what: user, host, and the project's commit read from its .git files (no git is run)."""
-    found = {"user": user(), "host": socket.gethostname()}
-    commit = head_commit(project)
-    if commit:
-        found["commit"] = commit
-    return found
-
-
-def user() -> str:
-    """Return the name of who runs this, or the number."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
-
-
-def head_commit(project: Path) -> str:
-    """Return the commit checked out at or above a folder, or nothing outside git."""
-    for folder in (project, *project.parents):
-        git = folder / ".git"
-        try:
-            if git.is_file():
-                git = (folder / git.read_text().removeprefix("gitdir:").strip()).resolve()
-            if not git.is_dir():
-                continue
-            head = (git / "HEAD").read_text().strip()
-            if not head.startswith("ref:"):
-                return head
-            ref = head.removeprefix("ref:").strip()
-            common = git / (git / "commondir").read_text().strip() if (git / "commondir").is_file() else git
-            for base in (git, common):
-                if (base / ref).is_file():
-                    return (base / ref).read_text().strip()
-            packed = (common / "packed-refs").read_text() if (common / "packed-refs").is_file() else ""
-            return next((line.split()[0] for line in packed.splitlines() if line.endswith(f" {ref}")), "")
-        except OSError:
-            return ""
-    return ""
-
-
 def write_shim(layout: Layout, name: str) -> None:
     """Write `.envlock/bin/NAME`, which launches through this very envlock."""
     text = shim.text(
@@ -253,7 +210,7 @@ def write_shim(layout: Layout, name: str) -> None:
     )
     path = layout.shim(name)
     if not path.is_file() or path.read_text() != text:
-        system.write_atomically(path, text, mode=0o755)
+        disk.write_atomically(path, text, mode=0o755)
 
 
 def _enter(layout: Layout, name: str, seal: Seal) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envlock import system
-from envlock.environment import build, store
+from envlock import disk
+from envlock.environment import build, origin, store
 from envlock.environment.seal import FOLDER
-from envlock.errors import EnvironmentMissing, EnvlockError, StoreError, UsageError
+from envlock.errors import EnvlockError
 from envlock.launch import journal, lease
 from envlock.layout import Layout
 from envlock.lock.diff import compare
@@ -19,7 +19,7 @@ from envlock.lock.files import read_lock
 from envlock.review import garbage, processes
 from envlock.review.history import Row, pins, rows
 from envlock.review.report import counts
-from envlock.workflows import sync
+from envlock.workflows import rollback as going_back
 
 
 def history(layout: Layout, name: str) -> tuple[Row, ...]:
@@ -62,35 +62,6 @@ def lock_of(layout: Layout, name: str, generation: str) -> Lock | None:
         return None
 
 
-def chosen(layout: Layout, name: str, wanted: str | None) -> str:
-    """Return the generation a word names (`0003`, `3`, the whole id), or the one before the current.
-
-    Raises UsageError, EnvironmentMissing.
-    """
-    there = store.generations(layout, name)
-    if not there:
-        raise EnvironmentMissing(f"profile {name} has no generations here", hint=f"envlock sync {name}")
-    if wanted is not None:
-        number = wanted.split("-")[0].lstrip("0")
-        found = [
-            one for one in there if one == wanted or (wanted.isdigit() and one.split("-")[0].lstrip("0") == number)
-        ]
-        if not found:
-            raise UsageError(
-                f"profile {name} has no generation {wanted!r}", found=", ".join(there), hint=f"envlock history {name}"
-            )
-        return found[0]
-    current = store.current_generation(layout, name)
-    before = [one for one in there if current is None or there.index(one) < there.index(current)]
-    if not before:
-        raise UsageError(
-            f"there is no generation of {name} before the current one",
-            found=f"only {', '.join(there)}",
-            hint=f"envlock history {name}",
-        )
-    return before[-1]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RolledBack:
     """What a rollback did."""
@@ -109,31 +80,13 @@ def rollback(
 
     A lock with uncommitted changes is only replaced when `confirm` says so. Raises UsageError, StoreError.
     """
-    with system.locked(layout.building(name)):
-        after = chosen(layout, name, wanted)
-        prefix = layout.generation(name, after)
-        seal = store.read_seal(prefix)
-        if not store.lies_where_built(seal, prefix) or not os.access(prefix / "bin" / "python", os.X_OK):
-            raise StoreError(
-                f"generation {after} is not whole any more",
-                where=str(prefix),
-                hint=f"choose another: envlock history {name}",
-            )
-        before = store.current_generation(layout, name)
-        lock = _put_lock_back(layout, name, prefix, confirm) if with_lock else "left as it is"
-        store.point_current(layout, name, after)
-        store.append_history(
-            layout,
-            name,
-            {
-                "event": "rolled-back",
-                "generation": after,
-                "before": before,
-                "lock_digest": seal.lock_digest,
-                "time": build.now(),
-                **sync.origin(layout.project),
-            },
-        )
+    before, after, lock = going_back.back(
+        str(layout.environments(name)),
+        name,
+        wanted,
+        project=str(layout.project),
+        put_back=(lambda prefix: _put_lock_back(layout, name, Path(prefix), confirm)) if with_lock else None,
+    )
     return RolledBack(name=name, before=before, after=after, lock=lock)
 
 
@@ -148,13 +101,17 @@ def _put_lock_back(layout: Layout, name: str, prefix: Path, confirm: Callable[[s
     dirty = told.returncode != 0 or told.stdout.strip()
     if path.is_file() and dirty and not confirm(f"locks/{name}.toml has changes that are not committed; replace it?"):
         return "left alone: it has uncommitted changes"
-    system.write_atomically(path, content)
+    disk.write_atomically(path, content)
     return "restored"
 
 
 def pin(layout: Layout, name: str, wanted: str | None, *, held: bool) -> str:
     """Pin a generation (the current one by default) against collection, or take the pin off."""
-    generation = chosen(layout, name, wanted) if wanted else store.current_prefix(layout, name).name
+    generation = (
+        going_back.chosen(str(layout.environments(name)), name, wanted)
+        if wanted
+        else store.current_prefix(layout, name).name
+    )
     store.append_history(
         layout,
         name,
@@ -162,7 +119,7 @@ def pin(layout: Layout, name: str, wanted: str | None, *, held: bool) -> str:
             "event": "pinned" if held else "unpinned",
             "generation": generation,
             "time": build.now(),
-            **sync.origin(layout.project),
+            **origin.of(layout.project),
         },
     )
     return generation
@@ -194,7 +151,7 @@ def collect(layout: Layout, names: tuple[str, ...], *, keep: int, dry_run: bool)
     links: dict[tuple[int, int], tuple[int, int, int]] = {}
     apparent = 0
     for name in there:
-        with system.locked(layout.building(name)):
+        with disk.locked(layout.building(name)):
             generations = store.generations(layout, name)
             choice = garbage.choose(
                 generations,
@@ -211,7 +168,7 @@ def collect(layout: Layout, names: tuple[str, ...], *, keep: int, dry_run: bool)
             leftovers += [f"{name}/{path.name}" for path in left]
             if not dry_run:
                 for path in (*doomed, *left):
-                    system.remove_tree(path)
+                    disk.remove_tree(path)
                 for one in choice.remove:
                     store.append_history(layout, name, {"event": "removed", "generation": one, "time": build.now()})
     return Collected(

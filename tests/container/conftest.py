@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envlock import system
+from envlock import disk
 from envlock.container.hops import Hop, LxcAttach
 from envlock.container.transport import Transport, ssh
 from tests.support import lxc
@@ -17,7 +17,7 @@ from tests.support.sshd import sshd
 def one_run_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
     """Containers have names of this machine: two runs of these tests take turns."""
     if any(item.get_closest_marker("lxc") for item in request.session.items):
-        with system.locked(Path(tempfile.gettempdir()) / "envlock-lxc-tests.lock"):
+        with disk.locked(Path(tempfile.gettempdir()) / "envlock-lxc-tests.lock"):
             yield
     else:
         yield

@@ -116,6 +116,49 @@ def test_history_rollback_and_its_lock(app: Project) -> None:
     assert "no generation '9'" in unknown.err
 
 
+def test_a_rollback_by_its_plainest_words_says_and_writes_the_same(app: Project) -> None:
+    app.ok("sync")
+    upgrade(app)
+    app.ok("sync")
+    first, second = store.generations(app.layout, "app")
+    done = app.ok("rollback", "app")
+    assert f"app: {second} -> {first}; lock file left as it is" in done.err
+    assert "envlock rollback --lock app" in done.err
+    assert store.current_generation(app.layout, "app") == first
+    event = store.read_history(app.layout, "app")[-1]
+    sealed = store.read_seal(app.layout.generation("app", first))
+    assert (event["event"], event["before"], event["generation"]) == ("rolled-back", second, first)
+    assert event["lock_digest"] == sealed.lock_digest
+    assert event["commit"] == git(app, "rev-parse", "HEAD").strip()
+    assert app.run("rollback", "app").code == 2  # there is none before the first
+    app.ok("rollback", "app", "2")
+    assert store.current_generation(app.layout, "app") == second
+
+
+@pytest.mark.parametrize("words", [("rollback", "app"), ("rollback", "app", "--json")], ids=["plain", "json"])
+@pytest.mark.parametrize("damage", ["edited", "deleted", "moved", "unsealed"])
+def test_nobody_goes_back_to_what_would_not_start(app: Project, words: tuple[str, ...], damage: str) -> None:
+    app.ok("sync")
+    upgrade(app)
+    app.ok("sync")
+    first, second = (app.layout.generation("app", one) for one in store.generations(app.layout, "app"))
+    module = next(first.rglob("site-packages/leaf/__init__.py"))
+    if damage == "edited":
+        module.unlink()
+        module.write_text("__version__ = '6.6.6'\n")
+    elif damage == "deleted":
+        module.unlink()
+    elif damage == "moved":
+        first.rename(first.with_name("0001-00000000"))
+    else:
+        (first / "seal" / "guard").unlink()
+    refused = app.run(*words)
+    assert refused.code == 1
+    assert "is not as it was sealed" in refused.err
+    assert "envlock history app" in refused.err
+    assert store.current_generation(app.layout, "app") == second.name
+
+
 def test_collection_keeps_what_is_needed_and_counts_links_once(app: Project) -> None:
     for _ in range(4):
         app.ok("sync", "--rebuild")

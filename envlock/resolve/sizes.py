@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, cast
 from urllib.parse import unquote, urlsplit
 
-from envlock import system
+from envlock import disk
 from envlock.errors import StoreError
 from envlock.resolve.answer import File
 from envlock.resolve.fetch import PARALLEL, Fetcher, Remote, length
@@ -33,7 +33,7 @@ def collect_sizes(
             size = unpacked_size(fetcher, file)
             if size is not None:
                 try:
-                    system.write_atomically(kept, str(size))
+                    disk.write_atomically(kept, str(size))
                 except StoreError:
                     pass  # asked for again next time
         on_done()

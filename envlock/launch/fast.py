@@ -58,7 +58,12 @@ def attempt(project: str, home: str, request: options.Request, variables: Mappin
         return
     facts, began = kept
     no_gpu = request.has("--no-gpu") or variables.get("ENVLOCK_NO_GPU", "") not in ("", "0")
-    if not matches(facts, project=project, environments=environments, no_gpu=no_gpu):
+    try:
+        composition = compose(facts, variables)
+    except environ.UndefinedReference:
+        return
+    view = ticket.view(composition.env)
+    if not matches(facts, project=project, environments=environments, no_gpu=no_gpu, view=view):
         return
     if facts["gpu"] and any(
         "-backend" in word or word == "--enable-pcie-oneshot-allreduce" for word in request.command
@@ -68,18 +73,20 @@ def attempt(project: str, home: str, request: options.Request, variables: Mappin
     if not _unchanged(prefix, environments, began):
         return
     try:
-        composition = compose(facts, variables)
         argv = command.resolve(
             request.command, prefix=prefix, profile=name, path=composition.env["PATH"], shims=f"{home}/bin"
         )
         lease.take(prefix)
         become(argv, composition.env)
-    except (environ.UndefinedReference, command.Refusal, OSError):
+    except (command.Refusal, OSError):
         return
 
 
-def matches(facts: Mapping[str, Any], *, project: str, environments: str, no_gpu: bool) -> bool:
-    """Tell whether generation, lock, interpreter, and for a GPU launch the host, are those of the ticket."""
+def matches(facts: Mapping[str, Any], *, project: str, environments: str, no_gpu: bool, view: str) -> bool:
+    """Tell whether generation, lock, interpreter, and for a GPU launch the host, are those of the ticket.
+
+    For a GPU launch, `view` (which GPUs the command will see, `ticket.view`) must be one that was verified, too.
+    """
     try:
         if os.readlink(f"{environments}/current") != facts["generation"]:
             return False
@@ -93,7 +100,7 @@ def matches(facts: Mapping[str, Any], *, project: str, environments: str, no_gpu
         return False
     if no_gpu or not facts["gpu"]:
         return True
-    return bool(facts["attested"]) and ticket.host_facts() == facts["attested"]
+    return bool(facts["attested"]) and view in facts["views"] and ticket.host_facts() == facts["attested"]
 
 
 def _same(sealed: str, here: str) -> bool:

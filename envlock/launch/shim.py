@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envlock.launch import environ, names
+from envlock.launch import environ, names, ticket
 from envlock.launch.members import MEMBERS
 
 VITAL = 250
@@ -98,7 +98,7 @@ def ticket_text(facts: Mapping[str, Any], *, project: str, home: str, vital: Seq
         f"_envlock_ticket={quote(f'{launch}/ticket.sh')}",
         f"if {_and(tests)}",
         "then",
-        *_gpu(facts),
+        *_gpu(facts, made),
         '\tif [ "$_envlock_ok" = 1 ]; then',
         *_vital(prefix, vital),
         "\tfi",
@@ -122,20 +122,26 @@ def _and(tests: Sequence[str]) -> str:
     return " &&\n\t".join(tests)
 
 
-def _gpu(facts: Mapping[str, Any]) -> list[str]:
+def _gpu(facts: Mapping[str, Any], made: environ.Plan) -> list[str]:
     if not facts["gpu"]:
         return ["\t_envlock_ok=1"]
-    attested = facts["attested"]
-    if not attested:
+    attested, views = facts["attested"], [view for view in facts["views"] if ticket.tellable(view)]
+    if not attested or not views:
         return ['\tif [ "$_envlock_no_gpu" = 0 ]; then _envlock_ok=0; else _envlock_ok=1; fi']
     return [
         "\t_envlock_ok=1",
         '\tif [ "$_envlock_no_gpu" = 0 ]; then',
-        "\t\t_envlock_gpus=",
-        "\t\tfor _envlock_item in /proc/driver/nvidia/gpus/*; do",
-        '\t\t\t_envlock_gpus="${_envlock_gpus:+$_envlock_gpus }$_envlock_item"',
-        "\t\tdone",
-        f'\t\t[ "$_envlock_gpus" = {quote(attested["gpus"])} ] || _envlock_ok=0',
+        f"\t\t_envlock_view={_view(made)}",
+        # Quoted patterns mean themselves. A launch that sees other GPUs than were verified is no case here.
+        '\t\tcase "$_envlock_view" in',
+        "\t\t" + " | ".join(quote(view) for view in views) + ") ;;",
+        "\t\t*) _envlock_ok=0 ;;",
+        "\t\tesac",
+        *_listed(ticket.GPUS + "/*", attested["gpus"]),
+        *_listed(ticket.NODES + "/nvidia[0-9]*", attested["nodes"]),
+        *_listed(ticket.SLICES + "/gpu*/mig/gi*", attested["slices"]),
+        f"\t\tIFS= read -r _envlock_item <{ticket.HOST}",
+        f'\t\t[ "$_envlock_item" = {quote(attested["host"])} ] || _envlock_ok=0',
         "\t\tif [ -r /proc/driver/nvidia/version ]; then",
         "\t\t\tIFS= read -r _envlock_item </proc/driver/nvidia/version",
         f'\t\t\t[ "$_envlock_item" = {quote(attested["driver"])} ] || _envlock_ok=0',
@@ -144,6 +150,31 @@ def _gpu(facts: Mapping[str, Any]) -> list[str]:
         f'\t\t[ "$_envlock_item" = {quote(attested["boot"])} ] || _envlock_ok=0',
         "\tfi",
     ]
+
+
+def _listed(pattern: str, attested: str) -> list[str]:
+    """Return the lines that compare what a pattern finds with what it found."""
+    return [
+        "\t\t_envlock_gpus=",
+        f"\t\tfor _envlock_item in {pattern}; do",
+        '\t\t\t[ ! -e "$_envlock_item" ] || _envlock_gpus="${_envlock_gpus:+$_envlock_gpus }$_envlock_item"',
+        "\t\tdone",
+        f'\t\t[ "$_envlock_gpus" = {quote(attested)} ] || _envlock_ok=0',
+    ]
+
+
+def _view(made: environ.Plan) -> str:
+    """Return the word that stands for `ticket.view` of what the command's environment is going to be."""
+    sets = {name: template for name, template, _ in made.sets}
+    lines = []
+    for name in ticket.VIEW:
+        if name in sets:
+            lines.append("=" + _value(sets[name], was="${{{}}}"))
+        elif environ.judge(name, made.passed)[0]:
+            lines.append(f'"${{{name}+=${name}}}"')
+        else:
+            lines.append("")
+    return "'\n'".join(lines)
 
 
 def _vital(prefix: str, vital: Sequence[str]) -> list[str]:
@@ -186,10 +217,9 @@ def _composition(made: environ.Plan) -> list[str]:
     return lines
 
 
-def _value(template: str) -> str:
+def _value(template: str, *, was: str = "${{_envlock_was_{}}}") -> str:
     parts = [
-        f'"${{_envlock_was_{item}}}"' if is_reference else quote(item)
-        for is_reference, item in environ.pieces(template)
+        f'"{was.format(item)}"' if is_reference else quote(item) for is_reference, item in environ.pieces(template)
     ]
     return "".join(parts) or "''"
 

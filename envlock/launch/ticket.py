@@ -15,14 +15,22 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 WINDOW = 2.0
 """Seconds for which a full scan of the files stands: a launch storm scans once (docs/decisions/0041)."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 DRIVER = "/proc/driver/nvidia/version"
 GPUS = "/proc/driver/nvidia/gpus"
+NODES = "/dev"
+SLICES = "/proc/driver/nvidia/capabilities"
+HOST = "/proc/sys/kernel/hostname"
+VIEW = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES")
+"""What decides which of a host's GPUs a command sees, and in which order."""
+VIEWS = 32
+"""How many different settings of them one ticket speaks for."""
 
 
 def folder(environments: str) -> str:
@@ -105,8 +113,32 @@ def identity(path: str) -> tuple[int, int, int] | None:
 
 
 def host_facts() -> dict[str, str]:
-    """Return boot, driver and GPUs as the kernel tells them, each empty when there is none."""
-    return {"boot": first_line(BOOT_ID), "driver": first_line(DRIVER), "gpus": " ".join(gpu_folders())}
+    """Return boot, driver and GPUs as the kernel tells them, each empty when there is none.
+
+    Containers share the kernel's list of GPUs, not their device nodes and not the host's name; MIG slices come and go
+    without a boot.
+    """
+    return {
+        "boot": first_line(BOOT_ID),
+        "driver": first_line(DRIVER),
+        "gpus": " ".join(gpu_folders()),
+        "nodes": " ".join(gpu_nodes()),
+        "slices": " ".join(slices()),
+        "host": first_line(HOST),
+    }
+
+
+def view(variables: Mapping[str, str]) -> str:
+    """Return which GPUs a command with these variables sees, in its own words: a verification stands for them alone.
+
+    Unset and empty differ. A value with a line's end can equal no other view, since a view has one line a variable.
+    """
+    return "\n".join(f"={variables[name]}" if name in variables else "" for name in VIEW)
+
+
+def tellable(view: str) -> bool:
+    """Tell whether a view can be kept: one line a variable, and nothing that a shell reads in a way of its own."""
+    return view.count("\n") == len(VIEW) - 1 and view.replace("\n", "").isprintable() and view.isascii()
 
 
 def first_line(path: str) -> str:
@@ -124,3 +156,28 @@ def gpu_folders() -> list[str]:
         return [f"{GPUS}/{name}" for name in sorted(os.listdir(GPUS))]
     except OSError:
         return []
+
+
+def gpu_nodes() -> list[str]:
+    """Return the device nodes of single GPUs: in a container, those that were let in."""
+    try:
+        names = os.listdir(NODES)
+    except OSError:
+        return []
+    return [f"{NODES}/{name}" for name in sorted(names) if name[:6] == "nvidia" and name[6:7] in _DIGITS]
+
+
+_DIGITS = tuple("0123456789")
+
+
+def slices() -> list[str]:
+    """Return the MIG slices there are now, of all GPUs."""
+    found = []
+    try:
+        for name in sorted(os.listdir(SLICES)):
+            if name[:3] == "gpu" and os.path.isdir(f"{SLICES}/{name}/mig"):
+                mig = f"{SLICES}/{name}/mig"
+                found += [f"{mig}/{one}" for one in sorted(os.listdir(mig)) if one[:2] == "gi"]
+    except OSError:
+        pass
+    return found

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-KEYS = ("seal", "driver", "gpus", "boot")
+KEYS = ("seal", "driver", "gpus", "boot", "declared")
 
 
-def basis(*, seal: str, driver: str, gpus: Iterable[str], boot: str) -> dict[str, str]:
-    """Return what an attestation holds for: the environment digest, the driver, the GPUs' UUIDs, this boot."""
-    return {"seal": seal, "driver": driver, "gpus": ",".join(sorted(gpus)), "boot": boot}
+def basis(*, seal: str, driver: str, gpus: Iterable[str], boot: str, declared: str) -> dict[str, str]:
+    """Return what an attestation holds for: the environment digest, the driver, the GPUs' UUIDs, this boot.
+
+    `declared` is a digest of what the probe was to import and under which variables.
+    """
+    return {"seal": seal, "driver": driver, "gpus": ",".join(sorted(gpus)), "boot": boot, "declared": declared}
 
 
 def read(path: str | Path) -> dict[str, str] | None:

@@ -249,6 +249,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "probe.torch": ("torch can be imported.", "A missing or foreign library shows here.", "verify --tier static"),
     "probe.origin": ("torch comes from this environment.", "Something else came first.", "PYTHONPATH, .pth files"),
     "probe.cuda": ("CUDA starts and sees the GPUs.", "torch.cuda.is_available() would be False.", "verify --tier host"),
+    "probe.devices": (
+        "CUDA shows the process the very GPUs that the driver's list and CUDA_VISIBLE_DEVICES promise, by UUID.",
+        "CUDA may number cards otherwise than nvidia-smi, and what is verified must be what is launched on.",
+        "CUDA_DEVICE_ORDER=PCI_BUS_ID, or name them by UUID: envlock run --gpus",
+    ),
     "probe.capability": ("CUDA sees the declared GPUs.", "As gpu.capability, asked of CUDA.", "other GPUs"),
     "probe.kernels": (
         "Kernels of every kind run and give the CPU's numbers.",

@@ -13,8 +13,9 @@ from envlock.verify.machine import Machine, Node
 
 # Variables of the caller that decide what a GPU program loads or sees.
 WATCHED = (
-    "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_HOME", "CUDA_PATH",
-    "CUDA_DISABLE_PTX_JIT", "CUDA_FORCE_PTX_JIT", "CUDA_LAUNCH_BLOCKING", "FLASHINFER_DISABLE_VERSION_CHECK",
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_HOME",
+    "CUDA_PATH", "CUDA_DISABLE_PTX_JIT", "CUDA_FORCE_PTX_JIT", "CUDA_LAUNCH_BLOCKING",
+    "FLASHINFER_DISABLE_VERSION_CHECK",
 )  # fmt: skip
 # Where the dynamic loader finds the driver's libraries on Debian, Ubuntu, and with NVIDIA's container toolkit.
 LIBRARY_FOLDERS = (

@@ -7,6 +7,7 @@ from typing import Any
 
 from envlock.verify.check import Check, Status
 from envlock.verify.machine import Device, Gpus, Machine, Unavailable
+from envlock.verify.visible import Visible, visible
 
 _IDLE_BYTES = 1_500_000_000
 """What a GPU nobody uses may still show as used: driver, display, ECC bookkeeping."""
@@ -24,8 +25,7 @@ def host_checks(
     needed = str(declared.get("min-driver") or floor or "0")
     checks = [*_driver(needed, machine, gpus), *_nodes(machine)]
     if isinstance(gpus, Gpus):
-        chosen = visible(gpus.devices, machine.environ.get("CUDA_VISIBLE_DEVICES"))
-        checks += _devices(declared, gpus.devices, chosen)
+        checks += _devices(declared, gpus.devices, visible(gpus.devices, machine.environ))
     checks += [*_environ(machine), *_limits(declared, machine)]
     return tuple(checks)
 
@@ -127,40 +127,25 @@ def _nodes(machine: Machine) -> Iterator[Check]:
         yield _check("devices.nodes", "pass", found=f"{len(machine.nodes)} nodes open")
 
 
-def visible(devices: tuple[Device, ...], setting: str | None) -> tuple[Device, ...] | str:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES lets through (as CUDA reads it), or what is wrong with it."""
-    if setting is None:
-        return devices
-    if not setting.strip():
-        return "CUDA_VISIBLE_DEVICES is empty: no GPU is visible"
-    chosen: list[Device] = []
-    for word in (part.strip() for part in setting.split(",")):
-        found = [
-            device
-            for device in devices
-            if (word.isdigit() and device.index == int(word))
-            or (word.startswith("GPU-") and device.uuid.startswith(word))
-        ]
-        if not found:
-            return f"CUDA_VISIBLE_DEVICES={setting}: there is no GPU {word!r}; CUDA ignores it and all after it"
-        if found[0] in chosen:
-            return f"CUDA_VISIBLE_DEVICES={setting}: GPU {word!r} twice"
-        chosen.append(found[0])
-    return tuple(chosen)
-
-
-def _devices(
-    declared: Mapping[str, Any], everything: tuple[Device, ...], chosen: tuple[Device, ...] | str
-) -> Iterator[Check]:
-    if isinstance(chosen, str):
+def _devices(declared: Mapping[str, Any], everything: tuple[Device, ...], seen: Visible) -> Iterator[Check]:
+    if seen.wrong:
         yield _check(
             "gpu.visible",
             "fail",
             expected="CUDA_VISIBLE_DEVICES names GPUs that are there",
-            found=chosen,
-            remedy="unset CUDA_VISIBLE_DEVICES, or envlock run --gpus 0-3",
+            found=seen.wrong,
+            remedy=seen.remedy,
         )
         return
+    chosen = seen.devices
+    if seen.doubt:
+        yield _check(
+            "gpu.visible",
+            "warn",
+            expected="it is certain which GPUs CUDA will show",
+            found=seen.doubt,
+            remedy="name a slice by its UUID (nvidia-smi -L): CUDA_VISIBLE_DEVICES=MIG-...",
+        )
     count = int(declared.get("count") or 1)
     if len(chosen) < count:
         hidden = f" ({len(everything)} without CUDA_VISIBLE_DEVICES)" if len(everything) > len(chosen) else ""

@@ -31,6 +31,8 @@ class Device:
     compute_mode: str = "default"
     """`default`, `exclusive-process`, `prohibited`."""
     mig: bool = False
+    slices: tuple[Device, ...] = ()
+    """MIG slices, each like a device with the number of its card."""
     remap_pending: bool = False
     ecc_errors: int | None = None
     """Uncorrected, since the last reset."""

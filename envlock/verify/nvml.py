@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from envlock.verify.machine import Device, Gpus, Unavailable
@@ -82,15 +82,18 @@ def _device(pynvml: Any, index: int) -> Device:
     link_max = told(
         lambda: (pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle), pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
     )
+    enabled = bool(mig and mig[0])
+    name = _text(pynvml.nvmlDeviceGetName(handle))
     return Device(
         index=index,
         uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
-        name=_text(pynvml.nvmlDeviceGetName(handle)),
+        name=name,
         capability=f"{major}.{minor}",
         memory_total=int(memory.total),
         memory_used=int(memory.used),
         compute_mode=_MODES.get(told(lambda: pynvml.nvmlDeviceGetComputeMode(handle)) or 0, "default"),
-        mig=bool(mig and mig[0]),
+        mig=enabled,
+        slices=tuple(_slices(pynvml, handle, index, name, f"{major}.{minor}")) if enabled else (),
         remap_pending=bool(remapped and remapped[2]),
         ecc_errors=told(
             lambda: int(
@@ -103,6 +106,28 @@ def _device(pynvml: Any, index: int) -> Device:
         link=link,
         link_max=link_max,
     )
+
+
+def _slices(pynvml: Any, handle: Any, index: int, name: str, capability: str) -> Iterator[Device]:
+    """Yield the MIG slices of a card, as far as NVML tells them."""
+    try:
+        number = int(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle))
+    except (pynvml.NVMLError, AttributeError):
+        return
+    for at in range(number):
+        try:
+            one = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, at)
+            uuid, memory = _text(pynvml.nvmlDeviceGetUUID(one)), pynvml.nvmlDeviceGetMemoryInfo(one)
+        except (pynvml.NVMLError, AttributeError):
+            continue  # slices are numbered with gaps
+        yield Device(
+            index=index,
+            uuid=uuid,
+            name=f"{name}, MIG slice",
+            capability=capability,
+            memory_total=int(memory.total),
+            memory_used=int(memory.used),
+        )
 
 
 def _text(value: str | bytes) -> str:

@@ -65,6 +65,12 @@ def collective(python: Path, environ: Mapping[str, str], *, timeout: float = 90.
         return tuple(rank.result() for rank in ranks)
 
 
+def uuids(facts: ProbeFacts) -> tuple[str, ...]:
+    """Return the UUIDs (no prefix) that CUDA told of the probed devices; none when one of them is untold."""
+    told = [str(answer.get("uuid") or "") for answer in facts.answers if answer["probe"] == "device"]
+    return tuple(told) if all(told) else ()
+
+
 def _one(argv: Sequence[str], environ: Mapping[str, str], text: str, timeout: float) -> ProbeFacts:
     with tempfile.TemporaryFile("w+") as answers:
         descriptor = answers.fileno()

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from envlock.verify.check import Check, Status
-from envlock.verify.probe import ProbeFacts
+from envlock.verify.probe import ProbeFacts, uuids
+from envlock.verify.visible import Visible
 
 # Libraries whose presence under two roots, or two majors, in one process is a mixed stack.
 _ONCE = ("libcudart", "libcublas.", "libcudnn.", "libnccl", "libnvrtc.")
@@ -36,6 +37,25 @@ def probe_checks(
         *_imports(facts),
         *_libraries(facts, prefix, versions),
         *_allocator(facts, allocator),
+    )
+
+
+def device_checks(facts: ProbeFacts, seen: Visible) -> tuple[Check, ...]:
+    """Hold the GPUs that CUDA showed against those that the driver's list and the variables promised."""
+    told = uuids(facts)
+    if not told or seen.wrong or seen.doubt:
+        return ()
+    expected = [device.uuid.partition("-")[2].lower() for device in seen.devices]
+    if list(told) == expected[: len(told)] or (not seen.by_number and set(told) <= set(expected)):
+        return (_check("probe.devices", "pass", found=f"{len(told)} GPUs, the ones that are meant"),)
+    return (
+        _check(
+            "probe.devices",
+            "fail",
+            expected=", ".join(expected),
+            found=", ".join(told),
+            remedy="CUDA_DEVICE_ORDER=PCI_BUS_ID, or name the GPUs by UUID: envlock run --gpus does",
+        ),
     )
 
 
@@ -182,7 +202,7 @@ def _kernel_remedy(found: str) -> str:
     if "no kernel image" in lowered:
         return "this build has no code for this GPU: verify --tier static names the library"
     if "out of memory" in lowered:
-        return "the GPU is full: end what holds its memory"
+        return "the GPU is full: end what holds its memory, or leave it out: envlock run --gpus"
     if "compiler" in lowered or "python.h" in lowered or "gcc" in lowered:
         return "Triton compiles at run time: install gcc and the Python headers"
     return "do not run on this stack: it computes wrong, or fails"

@@ -146,6 +146,23 @@ def mapped_libraries():
     return sorted(found)
 
 
+def device_uuid(torch, index):
+    """Return a device's UUID as CUDA tells it, of a MIG slice its own; nothing where neither driver nor torch tells."""
+    import ctypes
+    import uuid
+
+    try:
+        driver, device, raw = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), (ctypes.c_ubyte * 16)()
+        if not driver.cuDeviceGet(ctypes.byref(device), index) and not driver.cuDeviceGetUuid_v2(raw, device):
+            return str(uuid.UUID(bytes=bytes(raw)))
+    except (OSError, AttributeError):
+        pass
+    try:
+        return str(torch.cuda.get_device_properties(index).uuid)
+    except AttributeError:
+        return ""
+
+
 def build(torch):
     """Return what torch says of itself."""
     cudnn = torch.backends.cudnn
@@ -197,7 +214,8 @@ def main():
         for index in range(min(count, request["count"])):
             device = f"cuda:{index}"
             capability = ".".join(map(str, torch.cuda.get_device_capability(index)))
-            say("device", ok=True, device=index, found=torch.cuda.get_device_name(index), capability=capability)
+            name = torch.cuda.get_device_name(index)
+            say("device", ok=True, device=index, found=name, capability=capability, uuid=device_uuid(torch, index))
 
             def probe(name, work, index=index):
                 attempt(f"kernel.{name}", work, device=index)

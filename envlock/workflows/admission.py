@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from envlock.environment.distributions import site_packages, torch_build
 from envlock.environment.inventory import Drift, drift
 from envlock.environment.seal import Seal
 from envlock.errors import EnvlockError, FileError, LaunchRefused, UsageError
-from envlock.launch import fast, shim, stamp, ticket
+from envlock.launch import environ, fast, shim, stamp, ticket
 from envlock.layout import Layout
 from envlock.lock.files import load_lock
 from envlock.verify.checks import ONLY_ON_A_GPU
@@ -24,13 +24,19 @@ from envlock.workflows import verify as verification
 
 
 def verify(
-    layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str], gpus: Sequence[str] = ()
+    layout: Layout,
+    name: str,
+    *,
+    no_gpu: bool,
+    variables: Mapping[str, str],
+    extra: Mapping[str, str] | None = None,
+    count: int | None = None,
 ) -> dict[str, Any]:
     """Hold the current generation against its lock, its seal and the host; keep a ticket; return the ticket's facts.
 
-    `gpus` are the UUIDs the launch is to have, if it was told: those are judged, not what others may be using.
-    Of several at once one verifies, the others wait and compare with what it found. Raises LaunchRefused naming what is
-    wrong and the command that mends it.
+    `extra` are variables given for this launch. The GPUs that the command will see are judged, no others: `count`
+    replaces the profile's number of them. Of several at once one verifies, the others wait and compare with what it
+    found. Raises LaunchRefused naming what is wrong and the command that mends it.
     """
     asked = time.time()
     environments = layout.environments(name)
@@ -38,20 +44,37 @@ def verify(
         if environments.is_dir() and os.access(environments, os.W_OK):
             turn.enter_context(disk.locked(Path(ticket.folder(str(environments))) / ".verifying"))
         kept = ticket.read(str(environments))
-        if (
-            not gpus
-            and kept is not None
-            and kept[1] >= asked
-            and fast.matches(kept[0], project=str(layout.project), environments=str(environments), no_gpu=no_gpu)
-        ):
-            return kept[0]
-        if gpus:
-            variables = {**variables, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-        return _verify(layout, name, no_gpu=no_gpu, variables=variables, count=len(gpus) or None)
+        if count is None and kept is not None and kept[1] >= asked:
+            view = ticket.view(compose(kept[0], variables, extra).env)
+            if fast.matches(
+                kept[0], project=str(layout.project), environments=str(environments), no_gpu=no_gpu, view=view
+            ):
+                return kept[0]
+        return _verify(layout, name, no_gpu=no_gpu, variables=variables, extra=extra or {}, count=count)
+
+
+def compose(
+    facts: Mapping[str, Any], variables: Mapping[str, str], extra: Mapping[str, str] | None
+) -> environ.Composition:
+    """Return the environment a launch is to have. Raises LaunchRefused when the profile refers to what is not set."""
+    try:
+        return fast.compose(facts, variables, extra)
+    except environ.UndefinedReference as error:
+        raise LaunchRefused(
+            str(error),
+            where=f"profiles/{facts['profile']}.toml",
+            hint=f"set {error.reference}, or --profile-env {error.name}=VALUE",
+        ) from error
 
 
 def _verify(
-    layout: Layout, name: str, *, no_gpu: bool, variables: Mapping[str, str], count: int | None
+    layout: Layout,
+    name: str,
+    *,
+    no_gpu: bool,
+    variables: Mapping[str, str],
+    extra: Mapping[str, str],
+    count: int | None,
 ) -> dict[str, Any]:
     began = time.time()
     try:
@@ -75,14 +98,7 @@ def _verify(
         ) from error
     gpu = seal.declared.get("gpu")
     host = ticket.host_facts()
-    if gpu and not no_gpu:
-        _has_driver(seal, name, host)
-        _fits_these_gpus(layout, name, variables, count)
-    # A ticket speaks for every GPU of the host: what was judged on some of them, or changes by itself, is not in it.
-    volatile = "CUDA_VISIBLE_DEVICES" in variables or (
-        isinstance(gpu, dict) and (gpu.get("min-free-memory") or gpu.get("exclusive"))
-    )
-    facts = {
+    facts: dict[str, Any] = {
         "profile": name,
         "generation": generation,
         "prefix": str(prefix),
@@ -94,14 +110,29 @@ def _verify(
         "cache_root": str(layout.cache / "jit"),
         "env": _plain(seal.declared.get("env")),
         "gpu": bool(gpu),
-        "attested": host if gpu and not no_gpu and not volatile else None,
+        "attested": None,
+        "views": [],
     }
     environments = str(layout.environments(name))
     kept = ticket.read(environments)
-    if no_gpu and kept is not None and kept[0].get("generation") == generation:
-        facts["attested"] = kept[0].get("attested")  # a launch without a GPU does not undo what one with it proved
+    if kept is not None and _same_but_gpus(kept[0], facts):  # what was proved of other GPUs stays so
+        facts["attested"], facts["views"] = kept[0]["attested"], kept[0]["views"]
+    if gpu and not no_gpu:
+        view = ticket.view(compose(facts, variables, extra).env)
+        _has_driver(seal, name, host)
+        covered = _fits_these_gpus(layout, name, variables, extra, count)
+        # What changes by itself is judged at every launch: the GPUs' memory, their other users, MIG slices.
+        volatile = isinstance(gpu, dict) and (gpu.get("min-free-memory") or gpu.get("exclusive"))
+        if covered and count is None and not volatile and not host["slices"] and ticket.tellable(view):
+            earlier = [other for other in facts["views"] if other != view] if facts["attested"] == host else []
+            facts["attested"], facts["views"] = host, [*earlier, view][-ticket.VIEWS :]
     ticket.write(environments, facts, _for_shim(layout, facts), began)
     return facts
+
+
+def _same_but_gpus(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Tell whether a ticket spoke for just this environment, whatever GPUs it was verified on."""
+    return all(kept.get(key) == value for key, value in facts.items() if key not in ("attested", "views"))
 
 
 def _statically_sound(layout: Layout, name: str, seal: Seal, *, no_gpu: bool) -> None:
@@ -121,10 +152,17 @@ def _statically_sound(layout: Layout, name: str, seal: Seal, *, no_gpu: bool) ->
         disk.write_atomically(mark, good_enough[-1])
 
 
-def _fits_these_gpus(layout: Layout, name: str, variables: Mapping[str, str], count: int | None) -> None:
-    """Hold the stack against the host and its GPUs; a passed probe is remembered (verify/attestation.py)."""
-    options = verification.Options(tiers=("host", "probe"), count=count)
-    _refuse_failed(verification.verify(layout, name, options, variables), name)
+def _fits_these_gpus(
+    layout: Layout, name: str, variables: Mapping[str, str], extra: Mapping[str, str], count: int | None
+) -> bool:
+    """Hold the stack against the host and the GPUs that the command will see.
+
+    Return whether a passed probe is remembered for exactly those (verify/attestation.py).
+    """
+    options = verification.Options(tiers=("host", "probe"), count=count, extra=extra)
+    report = verification.verify(layout, name, options, variables)
+    _refuse_failed(report, name)
+    return report.attested
 
 
 def _refuse_failed(report: verification.Report, name: str, *, leaving_out: frozenset[str] = frozenset()) -> None:

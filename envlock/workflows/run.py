@@ -55,12 +55,12 @@ def prepare(layout: Layout, request: Request, variables: Mapping[str, str], say:
     no_gpu = request.has("--no-gpu") or variables.get("ENVLOCK_NO_GPU", "") not in ("", "0")
     held = None if request.value("--gpus") is None else claim(name, str(request.value("--gpus")))
     uuids = () if held is None else held.uuids
-    facts = admission.verify(layout, name, no_gpu=no_gpu, variables=variables, gpus=uuids)
-    if profile.container is not None and not variables.get("ENVLOCK_INSIDE"):
-        ticket.forget(str(layout.environments(name)))  # the next launch belongs in the container, unless told again
     extra = dict(pair.split("=", 1) for pair in request.values.get("--profile-env", ()))
     if held is not None:
         extra["CUDA_VISIBLE_DEVICES"] = ",".join(held.uuids)
+    facts = admission.verify(layout, name, no_gpu=no_gpu, variables=variables, extra=extra, count=len(uuids) or None)
+    if profile.container is not None and not variables.get("ENVLOCK_INSIDE"):
+        ticket.forget(str(layout.environments(name)))  # the next launch belongs in the container, unless told again
     cwd = request.value("--cwd")
     if cwd is not None:
         if not os.path.isdir(cwd):
@@ -69,7 +69,7 @@ def prepare(layout: Layout, request: Request, variables: Mapping[str, str], say:
         extra["PWD"] = cwd
         os.chdir(cwd)
     try:
-        composition = fast.compose(facts, variables, extra)
+        composition = admission.compose(facts, variables, extra)
         argv = command.resolve(
             request.command,
             prefix=facts["prefix"],
@@ -77,12 +77,6 @@ def prepare(layout: Layout, request: Request, variables: Mapping[str, str], say:
             path=composition.env["PATH"],
             shims=str(layout.shim(name).parent),
         )
-    except environ.UndefinedReference as error:
-        raise LaunchRefused(
-            str(error),
-            where=f"profiles/{name}.toml",
-            hint=f"set {error.reference}, or --profile-env {error.name}=VALUE",
-        ) from error
     except command.Refusal as error:
         kind = CommandNotFound if error.code == CommandNotFound.exit_code else CommandNotExecutable
         raise kind(error.message, found=error.found, hint=error.hint) from error

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from envlock.declare.files import load_profile
-from envlock.declare.profile import Gpu, Kernels, Profile, launch_inputs
-from envlock.environment import build, store
+from envlock.environment import build
 from envlock.environment.distributions import site_packages
-from envlock.environment.seal import Seal
-from envlock.errors import EnvironmentMissing, EnvlockError, LockStale, UsageError
-from envlock.launch import command
-from envlock.launch import environ as composition
+from envlock.launch import ticket
 from envlock.layout import Layout
-from envlock.lock.document import Lock
-from envlock.lock.files import load_lock
 from envlock.verify import attestation, host, nvml, probe
 from envlock.verify.check import Check, Tier, holds
-from envlock.verify.host_checks import host_checks, visible
+from envlock.verify.host_checks import host_checks
 from envlock.verify.machine import Gpus, Machine, Unavailable
-from envlock.verify.probe_checks import collective_checks, probe_checks
+from envlock.verify.probe_checks import collective_checks, device_checks, probe_checks
 from envlock.verify.static import static_checks
+from envlock.verify.visible import Visible, visible
+from envlock.workflows import verify_subject
+from envlock.workflows.verify_subject import Subject
 
 TIERS: tuple[Tier, ...] = ("static", "host", "probe")
 
@@ -45,6 +43,8 @@ class Options:
     timeout: float = probe.TIMEOUT
     fresh: bool = False
     """Probe again, whatever is remembered."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Variables given for one launch; they win over the profile's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +54,8 @@ class Report:
     profile: str
     generation: str | None
     checks: tuple[Check, ...]
+    attested: bool = False
+    """A passed probe is remembered for exactly the GPUs that a launch would see."""
 
     @property
     def ok(self) -> bool:
@@ -70,18 +72,6 @@ class Report:
         }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Subject:
-    name: str
-    prefix: Path
-    python: Path
-    profile: Profile | None
-    lock: Lock | None
-    lock_digest: str | None
-    seal: Seal | None
-    declared: Mapping[str, Any]
-
-
 def verify(
     layout: Layout | None,
     name: str | None,
@@ -93,7 +83,12 @@ def verify(
 
     Raises EnvironmentMissing, UsageError, FileError: what cannot be judged at all.
     """
-    subject = _foreign(layout, name, options) if options.python else _managed(layout, name, options)
+    if options.python is not None:
+        subject = verify_subject.foreign(
+            layout, name, options.python, capability=options.capability, count=options.count
+        )
+    else:
+        subject = verify_subject.managed(layout, name, capability=options.capability, count=options.count)
     machine = host.observe(environ)
     tiers = options.tiers or _possible(subject, machine, options)
     checks: list[Check] = []
@@ -101,7 +96,7 @@ def verify(
         say("reading files")
         checks += static_checks(
             subject.prefix,
-            profile=_for_static(subject),
+            profile=verify_subject.for_static(subject),
             lock=subject.lock,
             lock_digest=subject.lock_digest,
             seal=subject.seal,
@@ -110,15 +105,20 @@ def verify(
             cache=None if layout is None else layout.cache,
         )
     gpu = subject.declared.get("gpu")
-    gpus: Gpus | Unavailable | None = None
+    attested = False
     if "host" in tiers or "probe" in tiers:
         say("asking the driver")
         gpus = nvml.observe()
-    if "host" in tiers and gpus is not None:
-        floor = subject.lock.torch.driver_floor if subject.lock is not None and subject.lock.torch else None
-        checks += host_checks(gpu, floor or (subject.seal.driver_floor if subject.seal else None), machine, gpus)
-    if "probe" in tiers and gpus is not None:
-        checks += _probe(layout, subject, options, environ, machine, gpus, say)
+        env = verify_subject.environment(subject, environ, options.extra)
+        machine = _as_launched(machine, env)
+        if "host" in tiers:
+            floor = subject.lock.torch.driver_floor if subject.lock is not None and subject.lock.torch else None
+            checks += host_checks(gpu, floor or (subject.seal.driver_floor if subject.seal else None), machine, gpus)
+        if "probe" in tiers:
+            told, attested = _probe(layout, subject, options, env, machine, gpus, say)
+            checks += told
+    if layout is not None and subject.seal is not None and not holds(checks):
+        ticket.forget(str(layout.environments(subject.name)))  # the next launch judges for itself
     if not options.tiers and len(tiers) < len(TIERS):
         left = ", ".join(tier for tier in TIERS if tier not in tiers)
         why = "--no-gpu" if options.no_gpu else "no NVIDIA driver here" if gpu else "the profile has no [gpu]"
@@ -127,95 +127,17 @@ def verify(
         profile=subject.name,
         generation=None if subject.seal is None else subject.seal.generation,
         checks=tuple(checks),
+        attested=attested,
     )
 
 
-def _managed(layout: Layout | None, name: str | None, options: Options) -> _Subject:
-    if layout is None or name is None:
-        raise UsageError("which profile?", hint="envlock verify NAME, or --python PATH")
-    profile = load_profile(layout, name)
-    lock: Lock | None = None
-    digest: str | None = None
-    try:
-        lock, digest = load_lock(layout, name)
-    except LockStale:
-        lock = None
-    prefix = store.current_prefix(layout, name)
-    seal = store.read_seal(prefix)
-    if store.lies_where_built(seal, prefix):
-        prefix = Path(seal.prefix)  # not the link it may have been reached through
-    return _Subject(
-        name=name,
-        prefix=prefix,
-        python=prefix / "bin" / "python",
-        profile=profile,
-        lock=lock,
-        lock_digest=digest,
-        seal=seal,
-        declared=_declared(launch_inputs(profile), options),
-    )
+def _as_launched(machine: Machine, env: Mapping[str, str]) -> Machine:
+    """Return the machine with the words about GPUs that a launch would have; all others stay the caller's."""
+    others = {name: value for name, value in machine.environ.items() if name not in ticket.VIEW}
+    return replace(machine, environ=others | {name: env[name] for name in ticket.VIEW if name in env})
 
 
-def _foreign(layout: Layout | None, name: str | None, options: Options) -> _Subject:
-    """Return any interpreter's environment, judged by the profile named, or by --gpu, or by nothing but itself."""
-    assert options.python is not None
-    python = options.python
-    if python.is_dir():
-        python = python / "bin" / "python"
-    if not python.exists():
-        raise EnvironmentMissing(f"there is no interpreter at {python}", hint="--python PATH/TO/bin/python")
-    prefix = python.absolute().parent.parent
-    try:
-        site_packages(prefix)
-    except FileNotFoundError as error:
-        raise EnvironmentMissing(str(error), hint="--python PATH/TO/bin/python of a venv") from error
-    profile = load_profile(layout, name) if layout is not None and name is not None else None
-    lock, digest = None, None
-    if layout is not None and name is not None:
-        try:
-            lock, digest = load_lock(layout, name)
-        except EnvlockError:
-            lock, digest = None, None
-    declared = launch_inputs(profile) if profile is not None else {"gpu": None, "kernels": {}, "env": {}}
-    return _Subject(
-        name=name or str(prefix),
-        prefix=prefix,
-        python=python,
-        profile=profile,
-        lock=lock,
-        lock_digest=digest,
-        seal=None,
-        declared=_declared(declared, options),
-    )
-
-
-def _for_static(subject: _Subject) -> Profile | None:
-    """Return the profile that files are judged by: with the GPU of --gpu, or with nothing but it."""
-    gpu = subject.declared.get("gpu")
-    if gpu is None or "compute-capability" not in gpu:
-        return subject.profile
-    chosen = Gpu(compute_capability=str(gpu["compute-capability"]), count=int(gpu.get("count") or 1))
-    if subject.profile is None:
-        minor = site_packages(subject.prefix).parent.name.removeprefix("python")
-        return Profile(name=subject.name, python=minor, gpu=chosen, kernels=Kernels(require=("torch",)))
-    before = subject.profile.gpu
-    return replace(
-        subject.profile, gpu=chosen if before is None else replace(before, compute_capability=chosen.compute_capability)
-    )
-
-
-def _declared(inputs: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    declared = dict(inputs)
-    gpu = dict(declared.get("gpu") or {})
-    if options.capability is not None:
-        gpu["compute-capability"] = options.capability
-    if options.count is not None:
-        gpu["count"] = options.count
-    declared["gpu"] = gpu or None
-    return declared
-
-
-def _possible(subject: _Subject, machine: Machine, options: Options) -> tuple[Tier, ...]:
+def _possible(subject: Subject, machine: Machine, options: Options) -> tuple[Tier, ...]:
     if options.no_gpu or not subject.declared.get("gpu") or machine.kernel_driver is None:
         return ("static",)
     return TIERS
@@ -223,46 +145,37 @@ def _possible(subject: _Subject, machine: Machine, options: Options) -> tuple[Ti
 
 def _probe(
     layout: Layout | None,
-    subject: _Subject,
+    subject: Subject,
     options: Options,
-    environ: Mapping[str, str],
+    env: Mapping[str, str],
     machine: Machine,
     gpus: Gpus | Unavailable,
     say: Callable[[str], None],
-) -> tuple[Check, ...]:
+) -> tuple[tuple[Check, ...], bool]:
+    """Return what a probe found, and whether it is remembered for all that a launch would see."""
     if isinstance(gpus, Unavailable):
-        return (Check(id="probe.end", tier="probe", status="skip", found=f"the driver does not answer: {gpus.reason}"),)
+        untold = f"the driver does not answer: {gpus.reason}"
+        return (
+            Check(id="probe.end", tier="probe", status="fail", expected="a driver", found=untold, remedy="--tier host"),
+        ), False
     gpu: Mapping[str, Any] = subject.declared.get("gpu") or {}
-    count = int(gpu.get("count") or 1)
-    kept = None
-    now: dict[str, str] = {}
-    seen = visible(gpus.devices, environ.get("CUDA_VISIBLE_DEVICES"))
-    # Only the GPUs that are probed are vouched for, and only for what the profile itself declares.
-    if layout is not None and subject.seal is not None and not isinstance(seen, str) and options.capability is None:
-        kept = layout.attestations(subject.name) / subject.seal.generation
-        now = attestation.basis(
-            seal=subject.seal.environment_digest,
-            driver=gpus.driver,
-            gpus=[device.uuid for device in seen[:count]],
-            boot=machine.boot_id,
-        )
-        if attestation.holds(kept, now) and not options.fresh and not options.collective:
-            told = attestation.read(kept) or {}
-            return (
-                Check(
-                    id="probe.attested",
-                    tier="probe",
-                    status="pass",
-                    found=f"passed at {told.get('time', 'an earlier time')} under this seal, driver, GPUs and boot",
-                ),
-            )
-    env = _environment(subject, environ)
+    declared = int(gpu.get("count") or 1)
+    seen = visible(gpus.devices, env)
+    # Every GPU that a launch would see is probed, since the launched may take any of them; --count asks for fewer.
+    count = declared if options.count is not None or seen.doubt else max(declared, len(seen.devices))
+    kept, now = _remembered(layout, subject, options, seen, count, gpus.driver, machine.boot_id)
+    whole = kept is not None and count >= len(seen.devices)
+    if kept is not None and attestation.holds(kept, now) and not options.fresh and not options.collective:
+        told = attestation.read(kept) or {}
+        when = told.get("time", "an earlier time")
+        found = f"passed at {when} under this seal, driver, GPUs and boot"
+        return (Check(id="probe.attested", tier="probe", status="pass", found=found),), whole
     say(f"probing {count} GPUs")
     facts = probe.run(
         subject.python,
         env,
         count=count,
-        imports=_imports(subject.declared),
+        imports=verify_subject.imports(subject.declared),
         triton=(site_packages(subject.prefix) / "triton").is_dir(),
         timeout=options.timeout,
     )
@@ -270,61 +183,40 @@ def _probe(
         facts,
         prefix=str(subject.prefix),
         capability=gpu.get("compute-capability"),
-        cuda=_cuda(subject),
+        cuda=verify_subject.cuda(subject),
         count=count,
-        versions=_versions(subject.lock),
-        allocator=_allocator(subject.declared),
+        versions=verify_subject.versions(subject.lock),
+        allocator=verify_subject.allocator(subject.declared),
     )
+    checks += device_checks(facts, seen)
     if options.collective and count > 1:
         say("an all-reduce over two ranks")
         checks += collective_checks(probe.collective(subject.python, env))
-    if kept is not None:
-        if holds(checks):
-            attestation.remember(kept, now, time=build.now())
-        else:
-            attestation.forget(kept)
-    return checks
+    if kept is None:
+        return checks, False
+    if not holds(checks):
+        attestation.forget(kept)
+        return checks, False
+    if seen.by_number and not probe.uuids(facts):
+        return checks, False  # which cards these numbers mean was not proved
+    attestation.remember(kept, now, time=build.now())
+    return checks, whole
 
 
-def _environment(subject: _Subject, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment a launch would have, so that the probe sees what the launch will see."""
-    if subject.seal is None:
-        return dict(environ)
-    plan = composition.plan(
-        subject.seal.declared.get("env") or {},  # type: ignore[arg-type]
-        profile=subject.name,
-        generation=subject.seal.generation,
-        prefix=str(subject.prefix),
-        torch=None if subject.seal.torch is None else subject.seal.torch.version,
-        digest=subject.seal.environment_digest,
-        cache_root=str(subject.prefix.parent.parent.parent / "cache" / "jit"),
-        verdict="probing",
+def _remembered(
+    layout: Layout | None, subject: Subject, options: Options, seen: Visible, count: int, driver: str, boot: str
+) -> tuple[Path | None, dict[str, str]]:
+    """Return where a passed probe is remembered and for what; no place when it could not vouch for anything.
+
+    Only the GPUs that are probed are vouched for, and only for what the profile itself declares.
+    """
+    if layout is None or subject.seal is None or options.capability is not None or seen.wrong or seen.doubt:
+        return None, {}
+    declared = json.dumps({key: value for key, value in subject.declared.items() if key != "gpu"}, sort_keys=True)
+    return layout.attestations(subject.name) / subject.seal.generation, attestation.basis(
+        seal=subject.seal.environment_digest,
+        driver=driver,
+        gpus=[device.uuid for device in seen.devices[:count]],
+        boot=boot,
+        declared=hashlib.sha256(declared.encode()).hexdigest(),
     )
-    foreign = command.foreign_folders(environ.get("PATH", ""))
-    return composition.apply(plan, environ, foreign=foreign).env
-
-
-def _imports(declared: Mapping[str, Any]) -> Sequence[str]:
-    required = (declared.get("kernels") or {}).get("require") or []
-    return [name for name in required if name != "torch" and name.isidentifier()]
-
-
-def _cuda(subject: _Subject) -> str | None:
-    if subject.profile is not None and subject.profile.torch is not None:
-        return subject.profile.torch.cuda
-    return subject.seal.torch.cuda if subject.seal is not None and subject.seal.torch is not None else None
-
-
-def _versions(lock: Lock | None) -> dict[str, str]:
-    """Return the locked versions of NCCL and cuDNN, whatever CUDA suffix their packages carry."""
-    found = {}
-    for package in () if lock is None else lock.packages:
-        for library in ("nccl", "cudnn"):
-            if package.name.startswith(f"nvidia-{library}-cu"):
-                found[library] = package.version
-    return found
-
-
-def _allocator(declared: Mapping[str, Any]) -> str | None:
-    assigned = (declared.get("env") or {}).get("set") or {}
-    return assigned.get("PYTORCH_CUDA_ALLOC_CONF") or assigned.get("PYTORCH_ALLOC_CONF")

@@ -289,9 +289,15 @@ def test_a_verification_with_gpus_stands_for_these_gpus_driver_and_boot(
         "boot": ticket.first_line(ticket.BOOT_ID),
         "driver": "NVRM version: it's  580.95",
         "gpus": " ".join(cards),
+        "nodes": "",
+        "slices": "",
+        "host": ticket.first_line(ticket.HOST),
     }
     text = ticket_text(
-        {**kept[0], "attested": attested}, project=str(launched.root), home=str(launched.layout.home), vital=["bin"]
+        {**kept[0], "attested": attested, "views": [ticket.view({})]},
+        project=str(launched.root),
+        home=str(launched.layout.home),
+        vital=["bin"],
     )
     driver = tmp_path / "nvidia"  # stands for /proc/driver/nvidia, which only a driver can make
     (driver / "gpus").mkdir(parents=True)

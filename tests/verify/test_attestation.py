@@ -8,14 +8,14 @@ import pytest
 
 from envlock.verify import attestation
 
-NOW = attestation.basis(seal="ab" * 32, driver="580.95.05", gpus=["GPU-b", "GPU-a"], boot="5f1c")
+NOW = attestation.basis(seal="ab" * 32, driver="580.95.05", gpus=["GPU-b", "GPU-a"], boot="5f1c", declared="d1")
 
 
 def test_it_holds_for_what_it_was_reached_under(tmp_path: Path) -> None:
     path = tmp_path / "attestations" / "0001-aa"
     assert not attestation.holds(path, NOW)
     attestation.remember(path, NOW, time="2026-12-01T12:00:00Z")
-    same = attestation.basis(seal="ab" * 32, driver="580.95.05", gpus=["GPU-a", "GPU-b"], boot="5f1c")
+    same = attestation.basis(seal="ab" * 32, driver="580.95.05", gpus=["GPU-a", "GPU-b"], boot="5f1c", declared="d1")
     assert attestation.holds(path, same)
     assert (attestation.read(path) or {})["time"] == "2026-12-01T12:00:00Z"
 

@@ -11,8 +11,9 @@ import pytest
 
 from envlock.verify import host
 from envlock.verify.check import Check
-from envlock.verify.host_checks import host_checks, older, visible
+from envlock.verify.host_checks import host_checks, older
 from envlock.verify.machine import Device, Gpus, Machine, Node, Unavailable
+from envlock.verify.visible import visible
 
 GIB = 2**30
 DEVICE = Device(
@@ -102,24 +103,56 @@ def test_too_few_wrong_full_and_busy_gpus() -> None:
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        (None, 2),
-        ("0", 1),
-        ("1,0", 2),
-        ("GPU-1111", 1),
+        (None, ["GPU-0", "GPU-1"]),
+        ("0", ["GPU-0"]),
+        (" 1 , 00 ", ["GPU-1", "GPU-0"]),
+        ("GPU-1111", ["GPU-1"]),
+        ("MIG-a", ["MIG-a"]),
         ("", "empty"),
         ("7", "no GPU '7'"),
+        (" ", "empty"),
         ("0,0", "twice"),
+        ("0,", "no GPU ''"),
+        ("-1", "no GPU '-1'"),
+        ("0x1", "no GPU '0x1'"),
+        ("\u00b2", "no GPU"),
+        ("9" * 5000, "no GPU"),
+        ("NoDevFiles", "no GPU 'NoDevFiles'"),
         ("GPU-9", "no GPU 'GPU-9'"),
+        ("GPU-", "begins 2 UUIDs"),
+        ("GPU-1111,0", "mixed"),
+        ("MIG-b", "no GPU 'MIG-b'"),
     ],
 )
-def test_cuda_visible_devices_as_cuda_reads_it(setting: str | None, expected: int | str) -> None:
-    found = visible(GPUS.devices, setting)
-    if isinstance(expected, int):
-        assert not isinstance(found, str)
-        assert len(found) == expected
+def test_cuda_visible_devices_as_cuda_reads_it(setting: str | None, expected: list[str] | str) -> None:
+    slice_ = replace(DEVICE, uuid="MIG-aaaaaaaa", memory_total=24 * GIB)
+    devices = (DEVICE, replace(GPUS.devices[1], slices=(slice_,)))
+    found = visible(devices, {} if setting is None else {"CUDA_VISIBLE_DEVICES": setting})
+    if isinstance(expected, list):
+        assert [device.uuid[:5] for device in found.devices] == expected
+        assert not found.wrong and not found.doubt
     else:
-        assert isinstance(found, str)
-        assert expected in found
+        assert not found.devices
+        assert expected in found.wrong
+
+
+def test_numbers_of_different_cards_mean_nothing_without_an_order() -> None:
+    """CUDA puts the fastest first: number 0 may be the display card here and the big one there."""
+    mixed = (replace(DEVICE, name="NVIDIA T400", capability="7.5"), GPUS.devices[1])
+    assert "fastest first" in visible(mixed, {"CUDA_VISIBLE_DEVICES": "1"}).wrong
+    assert "fastest first" in visible(mixed, {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}).wrong
+    ordered = visible(mixed, {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+    assert [device.name for device in ordered.devices] == [DEVICE.name]
+    assert [device.name for device in visible(mixed, {"CUDA_VISIBLE_DEVICES": "GPU-1"}).devices] == [DEVICE.name]
+
+
+def test_a_card_in_slices_is_no_set_of_gpus_that_can_be_told() -> None:
+    sliced = (replace(DEVICE, mig=True), GPUS.devices[1])
+    for variables in ({}, {"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": DEVICE.uuid}):
+        assert "MIG" in visible(sliced, variables).doubt
+    assert not visible(sliced, {"CUDA_VISIBLE_DEVICES": "1"}).doubt
+    checks = judge(gpus=replace(GPUS, devices=sliced))
+    assert checks["gpu.visible"].status == "warn"
 
 
 def test_slow_and_sick_gpus_warn() -> None:
@@ -127,7 +160,7 @@ def test_slow_and_sick_gpus_warn() -> None:
     checks = judge(gpus=replace(GPUS, devices=(sick, GPUS.devices[1])))
     assert failed(checks) == set()
     warned = {name for name, check in checks.items() if check.status == "warn"}
-    assert warned == {"gpu.throttle", "gpu.health", "gpu.link", "gpu.mig"}
+    assert warned == {"gpu.throttle", "gpu.health", "gpu.link", "gpu.mig", "gpu.visible"}
 
 
 def test_leaks_and_limits() -> None:

@@ -19,6 +19,7 @@ _VARIABLES = """
 | `ENVLOCK_PROJECT` | the folder that holds profiles/ and locks/ (else: the working folder, or one above it) |
 | `ENVLOCK_HOME` | the store, instead of `.envlock` in the project |
 | `ENVLOCK_INDEX_<NAME>_URL` | where a logical index is on this machine, credentials included; `ENVLOCK_INDEX_PYPI_URL` for the default one |
+| `ENVLOCK_ADVISORIES_URL` | the service that `audit` asks for vulnerabilities, if not uv's own; it must speak OSV |
 | `ENVLOCK_PYTHON_3_11` | the interpreter to build on for that Python version |
 | `ENVLOCK_UV_CACHE_DIR` | uv's cache (`UV_CACHE_DIR` is honoured, too; no other `UV_*` reaches uv) |
 | `ENVLOCK_NO_GPU` | `1`: launch without a GPU, as `--no-gpu` |
@@ -36,6 +37,7 @@ _JSON = """
 | `diff --json` | `from`, `to`, `headline`, `packages`: `name`, `change` (`added`, `removed`, `changed`), `from`, `to`, `size_from`, `size_to`, `installed_from`, `installed_to` (bytes; null: not known); `download`: `from`, `to`; `installed`: `from`, `to`: `bytes`, `unknown_packages`; `torch`: `from`, `to`; `inputs`; `findings`: `id`, `severity`, `text`, `why`, `avoid`, `packages`. Several locks: `{"diffs": [...]}` |
 | `status --json` | `profiles`: `name`, `locked` (`fresh`, `stale`, `missing`, `broken`), `synced` (`current`, `stale`, `missing`, `drifted`), `generation`, `torch`, `cuda`, `python`, `bytes`, `generations`, `notes`, `remedy` |
 | `lock --json` | `profiles`: `name`, `changed`, `reasons`, `moves`, `yanked`: `name`, `version`, `reason`; `error`; with `--check`: `name`, `locked`, `reasons` |
+| `audit --json` | `complete`; `profiles`: `name`, `packages`, `complete`, `vulnerabilities` (null: not asked): `id`, `aliases`, `package`, `version`, `fixed`, `summary`, `link`; `files`: `id`, `severity`, `package`, `text`; `not_audited`: `what`, `reason`, `packages`; `notes` |
 | `sync --json` | `profiles`: `name`, `generation`, `built`, `environment_digest`, `torch`, `cuda`, `bytes`, `links`, `error` |
 | `history --json` | `profile`, `generations`: `generation`, `current`, `pinned`, `time`, `lock_digest`, `commit`, `user`, `change`, `launches`, `last_use`, `present` |
 | `gc --json` | `removed`, `kept`: `generation`, `reason`; `leftovers`, `apparent`, `freed` (bytes) |

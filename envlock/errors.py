@@ -134,6 +134,12 @@ class IndexFault(EnvlockError):
     """An index is down, answers with an error, or serves something else than it promised."""
 
 
+class NotAudited(EnvlockError):
+    """The advisory service could not be asked, or not about everything: "not known" is not "nothing found"."""
+
+    exit_code = 3
+
+
 class LockStale(EnvlockError):
     """The lock no longer answers its profile."""
 

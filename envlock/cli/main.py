@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "activate": "activate",
     "add": "declare:add",
     "adopt": "adopt",
+    "audit": "audit",
     "completion": "completion",
     "container": "container",
     "diff": "diff",

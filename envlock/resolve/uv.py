@@ -83,6 +83,7 @@ def compile_request(
     if pylock:
         pins = [line.strip().split("==") for line in request.files["pins.txt"].splitlines()]
         tables = "".join(f'\n[[packages]]\nname = "{name}"\nversion = "{held}"\n' for name, held in pins)
+        tables = tables or "packages = []\n"  # a lock of direct references alone
         output.write_text(f'lock-version = "1.0"\ncreated-by = "envlock"\n{tables}')
     argv: list[str | os.PathLike[str]] = [
         binary(), "pip", "compile", "pyproject.toml", "--no-config", "--python", sys.executable,
@@ -137,6 +138,32 @@ def explained(stderr: str) -> ResolutionError | IndexFault:
 def _cause(stderr: str) -> str:
     causes = [line.strip() for line in stderr.splitlines() if _INDEX_TROUBLE.search(line)]
     return causes[-1] if causes else stderr.strip().splitlines()[-1]
+
+
+def default_index(environ: Mapping[str, str]) -> str | None:
+    """Return the URL of the index that uv asks when none is named; nothing is asked for it."""
+    argv: list[str | os.PathLike[str]] = [
+        binary(), "pip", "compile", "-", "--no-config", "--offline", "--no-header", "--emit-index-url",
+        "--python", sys.executable,
+    ]  # fmt: skip
+    done = system.run(argv, env=environment(environ), input_text="")
+    match = re.search(r"^--index-url (\S+)$", done.stdout, re.MULTILINE)
+    return match[1] if match else None
+
+
+def audit(folder: Path, *, environ: Mapping[str, str], service_url: str | None) -> system.Completed:
+    """Ask an advisory service about the packages of the uv.lock in a folder; the answer is JSON.
+
+    Exit status 1: something is known. `service_url` None means uv's own choice. The result is returned whatever it is.
+    """
+    argv: list[str | os.PathLike[str]] = [
+        binary(), "audit", "--no-config", "--frozen", "--preview-features", "audit-command,json-output",
+        "--output-format", "json", "--no-python-downloads", "--no-progress", "--color", "never",
+    ]  # fmt: skip
+    if service_url is not None:
+        argv += ["--service-url", service_url]
+    # Two tries instead of four: who waits for a service that is not reachable should hear so in seconds.
+    return system.run(argv, env={**environment(environ), "UV_HTTP_RETRIES": "1"}, cwd=folder)
 
 
 def make_venv(prefix: Path, python: Path, *, environ: Mapping[str, str]) -> None:

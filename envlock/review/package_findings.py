@@ -205,7 +205,7 @@ def yanked(difference: Difference) -> Iterator[Finding]:
             continue
         yield Finding(
             id="source.yanked",
-            severity="high",
+            severity="medium",
             text=f"{change.name} {after.version} is {'now ' if same else ''}yanked"
             + (f": {after.yanked}" if after.yanked else ""),
             why="its authors withdrew it, for a broken or a dangerous release; nothing new should begin with it",

@@ -83,7 +83,7 @@ def test_what_is_yanked_later_is_a_finding_of_diff(project: Project, tmp_path: P
     make_wheel(project.wheels, "more", "1.0")
     project.simple_profile("app", "leaf==1.0", "more")
     project.ok("lock")
-    result = project.run("diff", str(old), "app", "--fail-on", "high", "--json")
+    result = project.run("diff", str(old), "app", "--fail-on", "medium", "--json")
     assert result.code == 1
     found = {finding["id"]: finding for finding in result.json["findings"]}
     assert found["source.yanked"]["text"] == "leaf 1.0 is now yanked: broken build"

@@ -156,6 +156,10 @@ class RealiseError(EnvlockError):
     """Building an environment failed; the one before it is untouched."""
 
 
+class CoverageDiffers(RealiseError):
+    """A built environment holds other device code than its lock says."""
+
+
 class EnvironmentMissing(EnvlockError):
     """The profile has no environment here yet."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from envlock.lock.document import Coverage
+from envlock.lock.document import Coverage, Lock
 from envlock.lock.document import DeviceCode as PackageCode
 from envlock.verify import rules
 from envlock.verify.fatbin import Container, DeviceCode
@@ -137,3 +137,56 @@ def _summary(libraries: Sequence[Library], capabilities: Sequence[str]) -> Packa
             )
         ),
     )
+
+
+class Otherwise(NamedTuple):
+    """A package whose device code is not what the lock recorded of it."""
+
+    package: str
+    locked: PackageCode
+    found: PackageCode | None
+
+    def told(self, capability: str) -> tuple[str, str]:
+        """Return what the lock says and what was found, each as words for a person."""
+        one, other = _words(self.locked, capability), _words(self.found, capability)
+        if one == other:
+            mine = () if self.found is None else self.found.targets
+            return f"code for {' '.join(self.locked.targets)}", f"code for {' '.join(mine)}"
+        return one, other
+
+
+def _words(code: PackageCode | None, capability: str) -> str:
+    if code is None:
+        return "no device code at all"
+    counted = code.coverage[capability]
+    total = counted.sass + counted.ptx + counted.none
+    return (
+        f"{total} parts, of which {counted.sass} run on {capability}, {counted.ptx} only after compiling PTX, "
+        f"{counted.none} not"
+    )
+
+
+def recorded(lock: Lock | None, capability: str, overlaid: Collection[str]) -> dict[str, PackageCode]:
+    """Return package -> the device code a lock recorded for a capability.
+
+    `overlaid` packages are left out: where one's library lies over another's, neither holds what its wheel did.
+    """
+    return {
+        package.name: package.device_code
+        for package in (() if lock is None else lock.packages)
+        if package.device_code is not None
+        and capability in package.device_code.coverage
+        and package.name not in overlaid
+    }
+
+
+def otherwise(known: Mapping[str, PackageCode], libraries: Sequence[Library], capability: str) -> list[Otherwise]:
+    """Return which packages hold other device code than `known` says."""
+    there = per_package(libraries, (capability,))
+    return [
+        Otherwise(name, code, found)
+        for name, code in known.items()
+        if (found := there.get(name)) is None
+        or found.coverage[capability] != code.coverage[capability]
+        or found.targets != code.targets
+    ]

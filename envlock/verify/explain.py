@@ -130,9 +130,10 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "a driver as new as the toolkit that made the PTX, or a build with machine code",
     ),
     "kernels.locked": (
-        "The installed device code is what the lock recorded.",
-        "A reviewer saw those numbers.",
-        "envlock lock NAME, and look at the difference",
+        "The libraries of each package hold as much code for the declared GPU as the lock says.",
+        "Those numbers are what a reviewer approved without having the environment. `sync` holds the two against each "
+        "other before it switches; a difference later means other files, or another envlock that reads them otherwise.",
+        "envlock sync --rebuild NAME; if that says the same, envlock lock --inspect NAME, and review the numbers",
     ),
     "startup.path-files": (
         "No .pth file adds a foreign folder or runs code that the seal does not know.",
@@ -220,7 +221,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "gpu.link": ("The PCIe link has its full width.", "Copies between GPUs take their share of it.", "reseat the card"),
     "environ.leaks": (
-        "No foreign library path in the caller's shell.",
+        "No variable of the caller's shell leads to foreign CUDA libraries: LD_LIBRARY_PATH is judged by what its folders "
+        "hold, and the driver's own libraries are no leak.",
         "LD_LIBRARY_PATH beats the environment's own libraries (pytorch#157381).",
         "envlock run drops it",
     ),

@@ -78,6 +78,11 @@ class Facts:
     jit: bool
     """Triton is there, which compiles C at run time."""
 
+    @property
+    def overlaid(self) -> frozenset[str]:
+        """Packages whose library lies over another's, or under it."""
+        return frozenset(owner for claim in self.claims if ".so" in claim.path for owner in claim.packages)
+
     def package(self, name: str) -> Installed | None:
         """Return the first distribution of that normalised name, or None."""
         return next((item for item in self.installed if item.name == name), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from envlock.declare.profile import Profile
@@ -28,12 +28,19 @@ from envlock.verify.surroundings import read_surroundings
 _EXEC = re.compile(rb"'''exec' (?:'([^']+)'|\"?([^\" ]+))")  # single quotes where the path has a space
 
 
-def inspect_environment(prefix: Path, stock: Stock, cache: Path | None) -> Mapping[str, bytes]:
-    """Return the files of the seal that hold what an environment's own files say: a hook of `environment.build`."""
+def inspect_environment(
+    prefix: Path, stock: Stock, cache: Path | None, judge: Callable[[Facts], None] = lambda _: None
+) -> Mapping[str, bytes]:
+    """Return the files of the seal that hold what an environment's own files say: a hook of `environment.build`.
+
+    `judge` may raise: then nothing is sealed.
+    """
     site = site_packages(prefix)
     below = f"{site.relative_to(prefix)}/"
     paths = (entry.path[len(below) :] for entry in stock.entries if entry.path.startswith(below))
-    found = {facts_module.FILE: facts_module.dump(read_facts(prefix, site, cache, paths, sealed=True))}
+    facts = read_facts(prefix, site, cache, paths, sealed=True)
+    judge(facts)
+    found = {facts_module.FILE: facts_module.dump(facts)}
     text = listing.make(prefix)
     return found if text is None else {**found, listing.FILE: text}
 
@@ -190,7 +197,8 @@ def read_subject(
     Raises StoreError when the prefix holds no environment, or a seal without an inventory.
     """
     site = site_of(prefix)
-    differing = _differing(prefix, site, sealed=seal is not None, deep=deep)
+    overlaps = {} if profile is None else profile.overlaps
+    differing = _differing(prefix, site, sealed=seal is not None, deep=deep, overlaps=overlaps)
     sealed = read_sealed_facts(prefix) if seal is not None and not differing else None
     return Subject(
         prefix=os.fspath(prefix),
@@ -199,7 +207,7 @@ def read_subject(
         lock=lock,
         lock_digest=lock_digest,
         seal=seal,
-        facts=sealed or read_facts(prefix, site, cache, sealed=seal is not None),
+        facts=sealed or read_facts(prefix, site, None if deep else cache, sealed=seal is not None),
         around=read_surroundings(prefix, site, differing or ()),
         drift=differing,
         real=os.path.realpath(prefix),
@@ -208,19 +216,29 @@ def read_subject(
     )
 
 
-def _differing(prefix: Path, site: Path, *, sealed: bool, deep: bool) -> tuple[Drift, ...] | None:
+def _differing(
+    prefix: Path, site: Path, *, sealed: bool, deep: bool, overlaps: Mapping[str, tuple[str, ...]]
+) -> tuple[Drift, ...] | None:
     if not sealed:
-        return _unrecorded(prefix, site) if deep else None
+        return _unrecorded(prefix, site, overlaps) if deep else None
     if not deep and listing.same(prefix):
         return ()
     return tuple(drift(prefix, deep=deep))
 
 
-def _unrecorded(prefix: Path, site: Path) -> tuple[Drift, ...]:
+def _unrecorded(prefix: Path, site: Path, overlaps: Mapping[str, tuple[str, ...]]) -> tuple[Drift, ...]:
     """Return how an environment without a seal differs from what its own distributions recorded, by hashing."""
-    stock = take_stock(prefix, site, distributions(site), scan(prefix), DigestMemory(prefix / "no-such-folder"), {})
-    mine = (item for item in stock.damage if "also claimed by" not in item.detail)
+    found = tuple(distributions(site))
+    stock = take_stock(prefix, site, found, scan(prefix), DigestMemory(prefix / "no-such-folder"), overlaps)
+    claimed: dict[str, set[str]] = {}
+    for record in (record for distribution in found for record in distribution.records):
+        claimed.setdefault(f"{site.relative_to(prefix)}/{record.path}", set()).add(record.sha256)
+    undecided = {item.path for item in stock.damage if "also claimed by" in item.detail}
+    there = {entry.path: entry.sha256 for entry in stock.entries if entry.path in undecided}
     return tuple(
         Drift(item.path, item.package, "missing" if item.detail == "missing" else "changed", item.detail)
-        for item in mine
+        for item in stock.damage
+        if "also claimed by" not in item.detail
+        # Whose bytes are wanted nobody said (files.one-owner tells): either's are what a distribution recorded.
+        and there.get(item.path) not in claimed.get(item.path, ())
     )

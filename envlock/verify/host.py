@@ -6,7 +6,7 @@ import os
 import re
 import resource
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from envlock.verify.machine import Machine, Node
@@ -22,6 +22,11 @@ LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/nvidia/lib64",
     "/usr/lib/x86_64-linux-gnu/nvidia/current",
 )  # fmt: skip
+# What an environment brings itself, and what only the driver has: names as they begin.
+_OF_INTEREST = re.compile(
+    r"lib(cuda|nvidia-|cudart|cublas|cudnn|nccl|nvrtc|nvJitLink|nvjitlink|cusparse|cufft|cusolver|curand|cupti|nvshmem|cufile"
+    r"|npp|nvToolsExt|torch|c10|caffe2|triton|stdc\+\+|gcc_s|gomp|iomp5|python3)[\w+.-]*\.so"
+)
 _LIBCUDA = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)")
 _MODULE = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)")
 
@@ -43,6 +48,7 @@ def observe(environ: Mapping[str, str], *, root: Path = Path("/")) -> Machine:
         memlock=None if soft == resource.RLIM_INFINITY else soft,
         iommu=" ".join(word for word in _read(root / "proc/cmdline").split() if "iommu" in word),
         environ={name: environ[name] for name in WATCHED if name in environ},
+        loader_path=dict(_loader_path(environ.get("LD_LIBRARY_PATH", ""), root)),
         boot_id=_read(root / "proc/sys/kernel/random/boot_id").strip(),
     )
 
@@ -71,6 +77,27 @@ def _user_libraries(root: Path) -> tuple[str, ...]:
             continue
         found |= {match[1] for name in names if (match := _LIBCUDA.fullmatch(name))}
     return tuple(sorted(found))
+
+
+def _loader_path(setting: str, root: Path) -> Iterator[tuple[str, tuple[str, ...] | None]]:
+    """Yield each folder of the loader's path with what it holds that matters; an empty one is the current folder."""
+    for folder in dict.fromkeys(setting.split(":")) if setting else ():
+        place = root / folder.lstrip("/") if folder.startswith("/") else Path(folder or ".")
+        found: set[str] = set()
+        try:
+            for below in (place, *sorted(place.glob("glibc-hwcaps/*"))):
+                found |= {_called(below / name) for name in os.listdir(below) if _OF_INTEREST.match(name)}
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:
+            yield folder, None
+            continue
+        yield folder, tuple(sorted(found))
+
+
+def _called(path: Path) -> str:
+    """Return a library's name, of the driver's CUDA library the one with its version."""
+    return os.path.basename(os.path.realpath(path)) if path.name.startswith("libcuda.so") else path.name
 
 
 def _expected_nodes(root: Path) -> list[str]:

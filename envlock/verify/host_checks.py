@@ -238,17 +238,44 @@ def _state(declared: Mapping[str, Any], chosen: tuple[Device, ...]) -> Iterator[
 
 
 def _environ(machine: Machine) -> Iterator[Check]:
-    leaks = [name for name in ("LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_HOME", "CUDA_PATH") if machine.environ.get(name)]
+    leaks = [
+        f"{name}={machine.environ[name]}"
+        for name in ("LD_PRELOAD", "CUDA_HOME", "CUDA_PATH")
+        if machine.environ.get(name)
+    ]
+    beside = {folder: _foreign(folder, held, machine.kernel_driver) for folder, held in machine.loader_path.items()}
+    leaks += [f"LD_LIBRARY_PATH: {folder or 'the current folder'} ({what})" for folder, what in beside.items() if what]
     if leaks:
         yield _check(
             "environ.leaks",
             "warn",
-            expected="none of them set in the caller's shell",
-            found=", ".join(f"{name}={machine.environ[name]}" for name in leaks),
-            remedy="envlock run drops them; a process started otherwise loads foreign CUDA libraries",
+            expected="no variable in the caller's shell that brings foreign CUDA libraries or tools",
+            found="; ".join(leaks),
+            remedy="envlock run drops them; a process started otherwise loads what lies there",
         )
+    elif machine.loader_path:
+        yield _check("environ.leaks", "pass", found="LD_LIBRARY_PATH leads to nothing but the driver's own libraries")
     else:
         yield _check("environ.leaks", "pass", found="no foreign library path")
+
+
+def _foreign(folder: str, held: tuple[str, ...] | None, driver: str | None) -> str:
+    """Return what a folder of the loader's path has that a GPU stack must not take from there; empty for nothing.
+
+    The driver's own libraries belong to the driver, whoever names their folder; a stub of libcuda, or that of another
+    driver (cuda-compat), does not.
+    """
+    if not folder.startswith("/"):
+        return "depends on where a process starts"
+    if held is None:
+        return "cannot be looked into"
+    foreign = []
+    for name in held:
+        version = name.removeprefix("libcuda.so").removeprefix(".")
+        if name.startswith(("libnvidia-", "libcudadebugger")) or (name.startswith("libcuda.so") and version == driver):
+            continue
+        foreign.append(f"{name}, not the driver {driver}'s" if name.startswith("libcuda.so") else name)
+    return ", ".join(foreign[:3]) + (f" and {len(foreign) - 3} more" if len(foreign) > 3 else "")
 
 
 def _limits(declared: Mapping[str, Any], machine: Machine) -> Iterator[Check]:

@@ -91,4 +91,9 @@ class Machine:
     """What the kernel command line says of it."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The caller's variables that matter here."""
+    loader_path: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """Folder of LD_LIBRARY_PATH -> the libraries in it that a GPU stack also brings, or that are the driver's.
+
+    None: it cannot be looked into. A driver's library stands as what it is a link to, `libcuda.so.580.95.05`.
+    """
     boot_id: str = ""

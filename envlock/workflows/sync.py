@@ -16,13 +16,15 @@ from envlock.environment import build, interpreter, origin, store
 from envlock.environment.distributions import site_packages, torch_build
 from envlock.environment.seal import Seal
 from envlock.environment.sealing import Stock
-from envlock.errors import EnvlockError, LockStale, StoreError
+from envlock.errors import CoverageDiffers, EnvlockError, LockStale, StoreError
 from envlock.launch import guard_install, shim, stamp, ticket
 from envlock.layout import Layout
 from envlock.lock.document import Lock
 from envlock.lock.files import load_lock
 from envlock.lock.freshness import compare
 from envlock.resolve.indexes import load_index_map
+from envlock.verify.coverage import otherwise, recorded
+from envlock.verify.facts import Facts
 from envlock.verify.files import inspect_environment
 
 Say = Callable[[str, str], None]
@@ -179,7 +181,33 @@ def _plan(
         offline=options.offline,
         origin=origin.of(layout.project),
         extra_files=guard_install.files(_site(chosen), has_pip=lock.package("pip") is not None),
-        seal_files=[launch_files, lambda prefix, stock: inspect_environment(prefix, stock, layout.cache)],
+        seal_files=[
+            launch_files,
+            lambda prefix, stock: inspect_environment(
+                prefix, stock, layout.cache, lambda facts: require_locked_code(profile, lock, facts)
+            ),
+        ],
+    )
+
+
+def require_locked_code(profile: Profile, lock: Lock, facts: Facts) -> None:
+    """Raise CoverageDiffers when the built files hold other device code than the lock says of them."""
+    if profile.gpu is None:
+        return
+    capability = profile.gpu.compute_capability
+    wrong = otherwise(recorded(lock, capability, facts.overlaid), facts.libraries, capability)
+    if not wrong:
+        return
+    told = [(item.package, *item.told(capability)) for item in wrong]
+    name, expected, found = told[0]
+    raise CoverageDiffers(
+        f"{name} holds other device code than its lock says; its files are the locked ones by their hashes",
+        where=f"locks/{profile.name}.toml: package {name}: device-code",
+        expected=f"{expected} (the lock)",
+        found=f"{found} (the installed files)",
+        hint=f"git checkout locks/{profile.name}.toml if it was edited; else read the wheels anew: "
+        f"envlock lock --inspect {profile.name}, review, then sync",
+        details=[f"{package}: {locked} locked; {there} installed" for package, locked, there in told[1:8]],
     )
 
 

@@ -12,7 +12,7 @@ from envlock.declare.profile import Gpu, Kernels, Profile, launch_inputs
 from envlock.environment import store
 from envlock.environment.distributions import site_packages
 from envlock.environment.seal import Seal
-from envlock.errors import EnvironmentMissing, EnvlockError, LockStale, UsageError
+from envlock.errors import EnvironmentMissing, LockStale, UsageError
 from envlock.launch import command
 from envlock.launch import environ as composition
 from envlock.layout import Layout
@@ -79,8 +79,8 @@ def foreign(
     if layout is not None and name is not None:
         try:
             lock, digest = load_lock(layout, name)
-        except EnvlockError:
-            lock, digest = None, None
+        except LockStale:  # none yet; a damaged one is an error here as everywhere
+            pass
     declared = launch_inputs(profile) if profile is not None else {"gpu": None, "kernels": {}, "env": {}}
     return Subject(
         name=name or str(prefix),

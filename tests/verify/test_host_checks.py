@@ -163,12 +163,52 @@ def test_slow_and_sick_gpus_warn() -> None:
     assert warned == {"gpu.throttle", "gpu.health", "gpu.link", "gpu.mig", "gpu.visible"}
 
 
-def test_leaks_and_limits() -> None:
-    checks = judge(
-        replace(MACHINE, environ={"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"}, shm_total=64 * 2**20, shm_free=1)
-    )
-    assert checks["environ.leaks"].status == "warn"
-    assert checks["host.shm"].status == "fail"
+def test_too_little_shared_memory_fails() -> None:
+    assert judge(replace(MACHINE, shm_total=64 * 2**20, shm_free=1))["host.shm"].status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        ({"lib": ["libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-ptxjitcompiler.so.580.95.05"]}, ""),
+        ({"lib": []}, ""),
+        ({}, ""),
+        ({"lib": ["libfoo.so.1", "libcudart.txt"]}, ""),
+        ({"lib": ["libcudart.so.12"]}, "libcudart.so.12"),
+        ({"lib": ["libcuda.so.1", "libnccl.so.2"]}, "libnccl.so.2"),
+        ({"lib": ["libtorch_cuda.so"]}, "libtorch_cuda.so"),
+        ({"lib": ["libstdc++.so.6"]}, "libstdc++.so.6"),
+        ({"lib/glibc-hwcaps/x86-64-v3": ["libcublasLt.so.12"]}, "libcublasLt.so.12"),
+        ({"lib": ["libcuda.so"]}, "libcuda.so, not the driver 580.95.05's"),  # a stub, to link against
+        ({"lib": ["libcuda.so.575.57.08"]}, "libcuda.so.575.57.08, not the driver 580.95.05's"),  # cuda-compat
+        ({"lib": [f"libcu{name}.so.1" for name in ("blas", "dnn", "fft", "pti")]}, "libcublas.so.1, libcudnn.so.1, libcufft.so.1 and 1 more"),
+    ],
+)  # fmt: skip
+def test_a_loader_path_is_judged_by_what_it_holds(tmp_path: Path, held: dict[str, list[str]], told: str) -> None:
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    for folder, names in held.items():
+        (tmp_path / folder).mkdir(parents=True)
+        for name in names:
+            if name == "libcuda.so.1":
+                (tmp_path / folder / "libcuda.so.580.95.05").write_text("")
+                (tmp_path / folder / name).symlink_to("libcuda.so.580.95.05")
+            else:
+                (tmp_path / folder / name).write_text("")
+    seen = host.observe({"LD_LIBRARY_PATH": "/lib"}, root=tmp_path)
+    check = judge(replace(MACHINE, environ=seen.environ, loader_path=seen.loader_path))["environ.leaks"]
+    assert check.status == ("warn" if told else "pass")
+    assert f"/lib ({told})" in check.found or not told
+
+
+@pytest.mark.parametrize("setting", ["/nonesuch:", ":/nonesuch", "lib", "/nonesuch::/other"])
+def test_a_loader_path_that_means_the_current_folder_is_a_leak(setting: str) -> None:
+    seen = host.observe({"LD_LIBRARY_PATH": setting})
+    assert judge(replace(MACHINE, loader_path=seen.loader_path))["environ.leaks"].status == "warn"
+
+
+def test_what_else_leaks() -> None:
+    for name in ("LD_PRELOAD", "CUDA_HOME", "CUDA_PATH"):
+        assert judge(replace(MACHINE, environ={name: "/x"}))["environ.leaks"].status == "warn"
 
 
 def test_facts_are_read_below_a_root(tmp_path: Path) -> None:

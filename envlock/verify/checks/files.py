@@ -74,5 +74,7 @@ def _owners(subject: Subject) -> Check:
         expected="one package for each file, or an [overlaps] entry that says whose bytes are wanted",
         found=listed(shown, 2),
         where=f"{subject.site}/{(grave or several)[0].path}",
-        remedy='`exclude` one of the packages, or [overlaps] WINNER = ["LOSER"]; then envlock lock',
+        remedy='`exclude` one of the packages, or [overlaps] WINNER = ["LOSER"]; then envlock lock'
+        if subject.profile
+        else "a profile that declares it in [overlaps] is held to it: envlock verify NAME --python PATH",
     )

@@ -11,8 +11,9 @@ from envlock.verify.coverage import (
     count,
     loadable,
     matches,
-    per_package,
+    otherwise,
     ptx_needed,
+    recorded,
     required,
     verdict,
 )
@@ -159,40 +160,29 @@ def _dotted(isa: tuple[int, int]) -> str:
 
 def _locked(subject: Subject, capability: str) -> Check:
     name = "kernels.locked"
-    # Where one package's library overlays another's, neither holds what its wheel did.
-    overlaid = {owner for claim in subject.facts.claims if ".so" in claim.path for owner in claim.packages}
-    recorded = {
-        package.name: package.device_code.coverage[capability]
-        for package in (subject.lock.packages if subject.lock else ())
-        if package.device_code is not None
-        and capability in package.device_code.coverage
-        and package.name not in overlaid
-    }
-    if not recorded:
-        return skipped(name, "the lock records no device code (locked with --no-inspect)")
-    there = per_package(subject.facts.libraries, (capability,))
-    wrong = [
-        f"{package}: {_counts(found)} (locked {_counts(locked)})"
-        for package, locked in recorded.items()
-        if (found := there[package].coverage[capability] if package in there else None) != locked
-    ]
+    known = recorded(subject.lock, capability, subject.facts.overlaid)
+    if not known:
+        return skipped(name, f"the lock says nothing of device code for {capability} (locked with --no-inspect)")
+    wrong = otherwise(known, subject.facts.libraries, capability)
     if not wrong:
-        return good(name, found=f"{len(recorded)} packages hold the device code that was locked")
+        return good(name, found=f"{len(known)} packages hold the device code that the lock says")
     # Sealed files are the locked wheels' by their hashes; then only the reader can have learnt something since.
     proven = subject.seal is not None and not subject.drift and subject.seal.lock_digest == subject.lock_digest
+    told = [(item.package, *item.told(capability)) for item in wrong]
+    profile = subject.profile.name if subject.profile else "NAME"
+    if proven:
+        remedy = (
+            f"the files are the locked wheels' (their hashes hold); read them anew: envlock lock --inspect {profile}"
+        )
+    elif subject.seal is not None:
+        remedy = f"the files are not those that were locked: envlock sync --rebuild {profile}"
+    else:
+        remedy = f"this environment was not made from the lock: envlock sync {profile} makes one that is"
     return bad(
         name,
         status="warn" if proven else "fail",
-        expected="the device code the lock recorded",
-        found=listed(wrong),
+        expected=f"as the lock says: {listed([f'{package}: {locked}' for package, locked, _ in told], 2)}",
+        found=listed([f"{package}: {found}" for package, _, found in told], 2),
         where=subject.site,
-        remedy="the lock was recorded by another envlock: lock these packages again with --upgrade-package"
-        if proven
-        else "other files than the locked wheels': envlock sync --rebuild",
+        remedy=remedy,
     )
-
-
-def _counts(coverage: object) -> str:
-    if coverage is None:
-        return "none there"
-    return " ".join(f"{key} {getattr(coverage, key)}" for key in ("sass", "ptx", "none"))

@@ -29,7 +29,7 @@ from envlock.workflows import verify_lock as lock_only
 @click.option("--driver", metavar="VERSION", help="With --from-lock: the host's driver, such as 580.95.")
 @click.option("--gpu", metavar="CAPABILITY", help="Compute capability to judge for, such as 12.0.")
 @click.option("--count", type=click.IntRange(1, 1024), help="Number of GPUs, instead of the profile's.")
-@click.option("--collective", is_flag=True, help="Also run an all-reduce over two GPUs.")
+@click.option("--collective", is_flag=True, help="Also run an NCCL all-reduce over two GPUs (one, where there is one).")
 @click.option("--no-gpu", is_flag=True, help="Leave out what needs a GPU.")
 @click.option("--fresh", is_flag=True, help="Probe again, whatever an earlier probe has shown.")
 @click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds for the whole probe.")

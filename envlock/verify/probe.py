@@ -52,17 +52,24 @@ def run(
     return _one([str(python), str(PROGRAM)], environ, json.dumps(request), timeout)
 
 
-def collective(python: Path, environ: Mapping[str, str], *, timeout: float = 90.0) -> tuple[ProbeFacts, ...]:
-    """Run a two-rank NCCL all-reduce on the first two GPUs, under a time limit (a broken P2P path hangs)."""
+def collective(
+    python: Path, environ: Mapping[str, str], *, ranks: int = 2, timeout: float = 90.0
+) -> tuple[ProbeFacts, ...]:
+    """Run an NCCL all-reduce, one rank a GPU, under a time limit (a broken P2P path hangs).
+
+    NCCL takes no two ranks on one GPU, so where there is one GPU there is one rank.
+    """
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    with ThreadPoolExecutor(2) as pool:
-        ranks = [
-            pool.submit(_one, [str(python), str(PROGRAM), "--rank", str(rank), str(port)], environ, "", timeout)
-            for rank in (0, 1)
+    with ThreadPoolExecutor(ranks) as pool:
+        started = [
+            pool.submit(
+                _one, [str(python), str(PROGRAM), "--rank", str(rank), str(ranks), str(port)], environ, "", timeout
+            )
+            for rank in range(ranks)
         ]
-        return tuple(rank.result() for rank in ranks)
+        return tuple(rank.result() for rank in started)
 
 
 def uuids(facts: ProbeFacts) -> tuple[str, ...]:

@@ -60,7 +60,8 @@ def device_checks(facts: ProbeFacts, seen: Visible) -> tuple[Check, ...]:
 
 
 def collective_checks(ranks: Sequence[ProbeFacts]) -> tuple[Check, ...]:
-    """Return the verdict on a two-rank all-reduce."""
+    """Return the verdict on an all-reduce; over one rank it tells of NCCL's start and of nothing between GPUs."""
+    several = "a two-rank all-reduce gives the sum" if len(ranks) > 1 else "NCCL starts, and sums over one rank"
     for number, facts in enumerate(ranks):
         answer = facts.answer("collective")
         if answer is None or not answer["ok"] or facts.ended != "normally":
@@ -69,13 +70,18 @@ def collective_checks(ranks: Sequence[ProbeFacts]) -> tuple[Check, ...]:
                 _check(
                     "probe.collective",
                     "fail",
-                    expected="a two-rank all-reduce gives the sum",
+                    expected=several,
                     found=f"rank {number}: {told}",
                     where=facts.stderr,
-                    remedy="try NCCL_P2P_DISABLE=1; if that helps, set iommu=pt and switch off ACS on the host",
+                    remedy="try NCCL_P2P_DISABLE=1; if that helps, set iommu=pt and switch off ACS on the host"
+                    if len(ranks) > 1
+                    else "NCCL itself does not start here: NCCL_DEBUG=INFO tells more",
                 ),
             )
-    return (_check("probe.collective", "pass", found="all-reduce over two ranks gave the right sum"),)
+    if len(ranks) > 1:
+        return (_check("probe.collective", "pass", found="all-reduce over two ranks gave the right sum"),)
+    found = "one GPU, one rank: NCCL started and gave the right sum; nothing was sent between GPUs"
+    return (_check("probe.collective", "pass", found=found),)
 
 
 def _check(name: str, status: Status, **words: str) -> Check:

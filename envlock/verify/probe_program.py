@@ -233,11 +233,11 @@ def main():
 
 
 def rank():
-    """Take part in a two-rank all-reduce; run as `probe_program.py --rank R PORT FD`."""
+    """Take part in an all-reduce; run as `probe_program.py --rank R RANKS PORT FD`."""
     global OUT
-    number, port, descriptor = (int(word) for word in sys.argv[2:5])
+    number, ranks, port, descriptor = (int(word) for word in sys.argv[2:6])
     OUT = os.fdopen(descriptor, "w")
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(number), WORLD_SIZE="2")
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(number), WORLD_SIZE=str(ranks))
     import datetime as dt
 
     import torch
@@ -245,11 +245,12 @@ def rank():
     def work():
         torch.cuda.set_device(number)
         torch.distributed.init_process_group("nccl", timeout=dt.timedelta(seconds=60))
+        wanted = ranks * (ranks + 1) / 2
         x = torch.full((1 << 20,), float(number + 1), device="cuda")
         torch.distributed.all_reduce(x)
         torch.cuda.synchronize()
         torch.distributed.destroy_process_group()
-        return {"ok": bool((x == 3.0).all()), "found": f"sum {float(x[0])}, expected 3.0"}
+        return {"ok": bool((x == wanted).all()), "found": f"sum {float(x[0])}, expected {wanted}"}
 
     attempt("collective", work, device=number)
 

@@ -189,9 +189,10 @@ def _probe(
         allocator=verify_subject.allocator(subject.declared),
     )
     checks += device_checks(facts, seen)
-    if options.collective and count > 1:
-        say("an all-reduce over two ranks")
-        checks += collective_checks(probe.collective(subject.python, env))
+    if options.collective:
+        ranks = min(count, 2)
+        say(f"an all-reduce over {ranks} GPUs")
+        checks += collective_checks(probe.collective(subject.python, env, ranks=ranks))
     if kept is None:
         return checks, False
     if not holds(checks):

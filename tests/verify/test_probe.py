@@ -157,6 +157,16 @@ def test_an_all_reduce_needs_both_ranks() -> None:
     assert [check.status for check in found] == ["fail"]
     assert found[0].found == "rank 1: no end after 90 s"
     assert "NCCL_P2P_DISABLE" in found[0].remedy
+    wrong = told({"probe": "collective", "ok": False, "found": "sum 1.0, expected 3.0", "device": 1})
+    assert [check.found for check in collective_checks([good, wrong])] == ["rank 1: sum 1.0, expected 3.0"]
+
+
+def test_one_rank_tells_no_more_than_it_tried() -> None:
+    alone = told({"probe": "collective", "ok": True, "found": "sum 1.0, expected 1.0", "device": 0})
+    (check,) = collective_checks([alone])
+    assert check.status == "pass"
+    assert "nothing was sent between GPUs" in check.found
+    assert collective_checks([told(ended="SIGABRT")])[0].status == "fail"
 
 
 @pytest.mark.parametrize("name", ["torch.build", "libraries", "allocator"])

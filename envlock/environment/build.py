@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -73,28 +73,31 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
     how = links.choose(plan.profile.links, uv.cache_dir(plan.environ), layout.home)
     uv.make_venv(prefix, plan.interpreter.path, environ=plan.environ)
     say(f"installing {len(plan.lock.packages)} packages ({how})")
-    _install(prefix, plan, how=how, project=layout.project, say=say)
     site = site_packages(prefix)
-    _write_extras(prefix, plan.extra_files)
     code = bytecode.ByteCode(prefix, site, python=plan.interpreter.version, cache=layout.cache, environ=plan.environ)
-    wheels = [package.artifacts[0].sha256 for package in plan.lock.packages if package.artifacts]
-    say("checking every file against its wheel")
+    digests = _digests(plan)
+    memory = DigestMemory(layout.cache)
     with _collector_off(), ThreadPoolExecutor(2) as beside:
-        linking = beside.submit(code.link_cached, wheels)
-        listing = beside.submit(inventory.scan, prefix)
-        memory = DigestMemory(layout.cache)
+        _install(prefix, plan, how=how, project=layout.project, say=say)
+        _write_extras(prefix, plan.extra_files)
+        say("checking every file against its wheel")
+        linking = beside.submit(code.link_cached, digests.values())
+        walking = beside.submit(inventory.scan, prefix)
         found = tuple(distributions(site))
-        stock = take_stock(prefix, site, found, listing.result(), memory, plan.profile.overlaps)
+        tree = walking.result()
         linking.result()
-    if stock.damage:
-        found, stock = _mend(prefix, plan, stock.damage, how=how, project=layout.project, memory=memory, say=say)
-        code.link_cached(wheels)
-    memory.save()
-    # Only now: byte code is kept by the wheel's hash, so it may be compiled from checked sources alone.
-    sources = _sources(plan, found)
-    code.link_cached(set(sources).difference(wheels))  # envlock's own distributions are known only now
-    code.compile_missing(sources, say)
-    return seal_tree(plan, prefix, generation, stock, how)
+        folders = beside.submit(inventory.folders, prefix)  # again: linking byte code has changed them
+        stock = take_stock(prefix, site, found, tree, memory, plan.profile.overlaps)
+        if stock.damage:
+            found, stock = _mend(prefix, plan, stock.damage, how=how, project=layout.project, memory=memory, say=say)
+            code.link_cached(digests.values())
+            folders = beside.submit(inventory.folders, prefix)
+        memory.save()
+        # Only now: byte code is kept by the wheel's hash, so it may be compiled from checked sources alone.
+        if code.compile_missing(_sources(digests, found), say):
+            folders = beside.submit(inventory.folders, prefix)
+        stock = replace(stock, tree=stock.tree._replace(folders=folders.result()))
+        return seal_tree(plan, prefix, generation, stock, how)
 
 
 @contextmanager
@@ -134,14 +137,19 @@ def _install(prefix: Path, plan: Plan, *, how: str, project: Path, say: Say, nam
             )
 
 
-def _sources(plan: Plan, installed: Sequence[Distribution]) -> dict[str, list[str]]:
-    """Return digest -> Python files below site-packages: of wheels by their hash, of envlock's own by their RECORD."""
+def _digests(plan: Plan) -> dict[str, str]:
+    """Return distribution -> the hash its byte code is kept under: a wheel's own, or of envlock's own its RECORD's."""
     digests = {package.name: package.artifacts[0].sha256 for package in plan.lock.packages if package.artifacts}
     for path, content in plan.extra_files.items():
         folder, _, name = path.rpartition("/")
         if name == "RECORD" and folder.endswith(".dist-info"):
             stem = folder.rpartition("/")[2].removesuffix(".dist-info")
             digests[canonicalize_name(stem.rpartition("-")[0])] = hashlib.sha256(content).hexdigest()
+    return digests
+
+
+def _sources(digests: Mapping[str, str], installed: Sequence[Distribution]) -> dict[str, list[str]]:
+    """Return digest -> Python files below site-packages."""
     sources: dict[str, list[str]] = {}
     for distribution in installed:
         digest = digests.get(distribution.name)

@@ -84,8 +84,10 @@ class ByteCode:
                 return
         raise RealiseError("byte code could not be linked", where=str(self._site), details=done.stderr.splitlines()[:8])
 
-    def compile_missing(self, sources: Mapping[str, Sequence[str]], say: Callable[[str], None]) -> None:
-        """Compile and link what the cache lacks; `sources` maps a wheel's sha256 to its `.py` files below `site`.
+    def compile_missing(self, sources: Mapping[str, Sequence[str]], say: Callable[[str], None]) -> bool:
+        """Compile and link what the cache lacks, and return whether anything was.
+
+        `sources` maps a wheel's sha256 to its `.py` files below `site`.
 
         Call it only when the sources have been checked against their wheels: the cache is keyed by the wheel.
         """
@@ -94,6 +96,7 @@ class ByteCode:
             say(f"compiling {sum(map(len, missing.values()))} files (once; kept for every environment)")
             _compile(self._prefix, self._site, missing, root=self._root, tag=self._tag, environ=self._environ)
             self.link_cached(missing)
+        return bool(missing)
 
     def _folder(self, digest: str) -> Path:
         return self._root / digest[:2] / digest

@@ -45,8 +45,10 @@ class DigestMemory:
         """Return the digest remembered for a file's identity, or None."""
         return self._known.get(identity)
 
-    def hash_all(self, root: str, items: Iterable[tuple[str, Identity]]) -> dict[str, str]:
+    def hash_all(self, root: str, items: Iterable[tuple[str, Identity]], *, remember: bool = True) -> dict[str, str]:
         """Return path -> sha256 for files below `root`, hashing what is not remembered on all cores (it drops the GIL).
+
+        Files whose identity will never come back are not worth remembering.
 
         Raises OSError for a file that cannot be read.
         """
@@ -64,7 +66,8 @@ class DigestMemory:
                 fresh = pool.map(sha256_of, [f"{root}/{path}" for path, _ in missing])
                 for (path, identity), digest in zip(missing, fresh, strict=True):
                     digests[path] = digest
-                    self._new[identity] = digest
+                    if remember:
+                        self._new[identity] = digest
         return digests
 
     def save(self) -> None:

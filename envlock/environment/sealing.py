@@ -11,11 +11,11 @@ from pathlib import Path
 
 from envlock.environment.digests import DigestMemory, Identity
 from envlock.environment.distributions import Distribution
-from envlock.environment.inventory import Entry, Found
+from envlock.environment.inventory import Entry, Tree
 
 # Files that differ between two builds of one lock in different folders, or on different hosts, and say nothing of it.
 _HOST_FILES = frozenset({"pyvenv.cfg", "CACHEDIR.TAG", ".gitignore", ".lock"})
-_OWN = "envlock-guard"  # comes with envlock, not with the lock: two hosts may run two releases of envlock
+OWN = "envlock-guard"  # comes with envlock, not with the lock: two hosts may run two releases of envlock
 _GENERATED = frozenset({"INSTALLER", "REQUESTED", "RECORD", "uv_cache.json", "uv_build.json", "direct_url.json"})
 
 
@@ -38,6 +38,8 @@ class Stock:
     damage: tuple[Damage, ...]
     counts: dict[str, tuple[int, int]]
     """Package -> (files, bytes)."""
+    tree: Tree
+    """The walk all of this was made from."""
 
     @property
     def bytes(self) -> int:
@@ -49,11 +51,11 @@ def take_stock(
     prefix: Path,
     site: Path,
     installed: Iterable[Distribution],
-    present: Mapping[str, Found],
+    tree: Tree,
     memory: DigestMemory,
     overlaps: Mapping[str, tuple[str, ...]],
 ) -> Stock:
-    """Hash and judge every file `present` in a prefix (remembered digests count for files whose identity is unchanged).
+    """Hash and judge every file that `tree` shows; a remembered digest counts where a file's identity is the same.
 
     A file that two packages claim with different bytes is damage, unless `overlaps` (winner -> losers) says whose bytes
     are wanted; then it must hold those.
@@ -77,14 +79,16 @@ def take_stock(
             if record.sha256:
                 recorded[path] = record.sha256
     device = os.stat(prefix).st_dev
-    plain: list[tuple[str, Identity]] = []
+    shared: list[tuple[str, Identity]] = []
+    own: list[tuple[str, Identity]] = []
     by_path: dict[str, str] = {}
-    for path, now in present.items():
+    for path, now in tree.files.items():
         if now.is_link:
-            by_path[path] = f"-> {os.readlink(f'{root}/{path}')}"
+            by_path[path] = f"-> {now.target}"
         else:
-            plain.append((path, (device, now.inode, now.size, now.mtime_ns)))
-    by_path.update(memory.hash_all(root, plain))
+            (shared if now.shared else own).append((path, (device, now.inode, now.size, now.mtime_ns)))
+    by_path.update(memory.hash_all(root, shared))
+    by_path.update(memory.hash_all(root, own, remember=False))
     for path, expected in recorded.items():
         actual = by_path.get(path)
         if actual != expected:
@@ -98,13 +102,14 @@ def take_stock(
     files: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for path in sorted(by_path):
-        now = present[path]
+        now = tree.files[path]
         owner = owners.get(path, "")
         entries.append(Entry(path, by_path[path], now.size, now.mtime_ns, owner))
         files[owner] += 1
         sizes[owner] += now.size
     counts = {owner: (number, sizes[owner]) for owner, number in files.items()}
-    return Stock(entries=tuple(entries), digest=_digest(root, entries), damage=tuple(damage), counts=counts)
+    digest = _digest(root, entries)
+    return Stock(entries=tuple(entries), digest=digest, damage=tuple(damage), counts=counts, tree=tree)
 
 
 def _below(site: str, recorded: str) -> str:
@@ -115,7 +120,7 @@ def _digest(root: str, entries: Iterable[Entry]) -> str:
     whole = hashlib.sha256()
     for entry in entries:
         folder, _, name = entry.path.rpartition("/")
-        if entry.package == _OWN or entry.path in _HOST_FILES or (folder.endswith(".dist-info") and name in _GENERATED):
+        if entry.package == OWN or entry.path in _HOST_FILES or (folder.endswith(".dist-info") and name in _GENERATED):
             continue
         if folder == "bin":
             whole.update(f"{_script_digest(root, entry)} {entry.path}\n".encode("utf-8", "surrogateescape"))

@@ -14,7 +14,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FILE = "stamp"
 HEAD = "envlock-stamp 1"
@@ -23,14 +23,28 @@ VITAL = 400  # an lstat is 2 to 5 microseconds from Python; the full scan compar
 
 def make(prefix: str | os.PathLike[str]) -> bytes:
     """Return the stamp of a finished prefix. Call it after the last file was written, before the seal."""
-    root = os.fspath(prefix)
-    ranked = sorted((*_rank(path, size), path, line) for path, size, line in _walk(root))
-    vital = min(VITAL, sum(1 for rank, _, _, _ in ranked if rank < _REST))
-    text = "".join(line for _, _, _, line in ranked)
-    return f"{HEAD} {vital}\n{text}".encode("utf-8", "surrogateescape")
+    return of(_walk(os.fspath(prefix)))
 
 
-def _walk(root: str) -> Iterator[tuple[str, int | None, str]]:
+def of(seen: Iterable[tuple[str, int | None, int]]) -> bytes:
+    """Return the stamp of what a walk saw: (path, size in bytes or None for a folder, mtime in nanoseconds)."""
+    ranked: list[tuple[tuple[int, int], str, str]] = []
+    rest: list[str] = []
+    for path, size, mtime in seen:
+        if "\n" in path:
+            continue  # cannot stand in a line; the inventory of the seal covers it
+        line = f"{mtime} {'-' if size is None else size} {path}\n"
+        rank = _rank(path, size)
+        if rank[0] < _REST:
+            ranked.append((rank, path, line))
+        else:
+            rest.append(line)
+    ranked.sort()
+    text = "".join(line for _, _, line in ranked) + "".join(rest)
+    return f"{HEAD} {min(VITAL, len(ranked))}\n{text}".encode("utf-8", "surrogateescape")
+
+
+def _walk(root: str) -> Iterator[tuple[str, int | None, int]]:
     stack = [""]
     while stack:
         folder = stack.pop()
@@ -39,14 +53,12 @@ def _walk(root: str) -> Iterator[tuple[str, int | None, str]]:
                 path = f"{folder}{entry.name}"
                 if entry.name == "__pycache__" or (not folder and entry.name in ("seal", ".seal.part")):
                     continue
-                if "\n" in path:
-                    continue  # cannot stand in a line; the inventory of the seal covers it
                 status = entry.stat(follow_symlinks=False)
                 if entry.is_dir(follow_symlinks=False):
                     stack.append(f"{path}/")
-                    yield path, None, f"{status.st_mtime_ns} - {path}\n"
+                    yield path, None, status.st_mtime_ns
                 else:
-                    yield path, status.st_size, f"{status.st_mtime_ns} {status.st_size} {path}\n"
+                    yield path, status.st_size, status.st_mtime_ns
 
 
 _REST = 9

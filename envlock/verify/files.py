@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from envlock import __version__, disk
 from envlock.declare.profile import Profile
 from envlock.environment.digests import DigestMemory
 from envlock.environment.distributions import distributions, site_packages, torch_build
 from envlock.environment.inventory import Drift, drift, scan
 from envlock.environment.seal import FOLDER, Seal
-from envlock.environment.sealing import Stock, take_stock
+from envlock.environment.sealing import OWN, Stock, take_stock
 from envlock.errors import StoreError
 from envlock.lock.document import Lock
 from envlock.verify import facts as facts_module
@@ -29,20 +33,30 @@ _EXEC = re.compile(rb"'''exec' (?:'([^']+)'|\"?([^\" ]+))")  # single quotes whe
 
 
 def inspect_environment(
-    prefix: Path, stock: Stock, cache: Path | None, judge: Callable[[Facts], None] = lambda _: None
+    prefix: Path, stock: Stock, cache: Path, lock_digest: str, judge: Callable[[Facts], None] = lambda _: None
 ) -> Mapping[str, bytes]:
     """Return the files of the seal that hold what an environment's own files say: a hook of `environment.build`.
 
+    The same wheels and the same bytes say the same, so facts are kept by both and read once for all generations.
     `judge` may raise: then nothing is sealed.
     """
     site = site_packages(prefix)
-    below = f"{site.relative_to(prefix)}/"
-    paths = (entry.path[len(below) :] for entry in stock.entries if entry.path.startswith(below))
-    facts = read_facts(prefix, site, cache, paths, sealed=True)
+    kept = cache / "facts" / _facts_key(stock, lock_digest)
+    try:
+        facts = replace(facts_module.load(kept.read_bytes()), scripts=tuple(_scripts(prefix / "bin")))
+    except (OSError, ValueError, KeyError, TypeError):
+        below = f"{site.relative_to(prefix)}/"
+        paths = (entry.path[len(below) :] for entry in stock.entries if entry.path.startswith(below))
+        facts = read_facts(prefix, site, cache, paths, sealed=True)
+        with contextlib.suppress(StoreError):
+            disk.write_atomically(kept, facts_module.dump(facts))
     judge(facts)
-    found = {facts_module.FILE: facts_module.dump(facts)}
-    text = listing.make(prefix)
-    return found if text is None else {**found, listing.FILE: text}
+    return {facts_module.FILE: facts_module.dump(facts), listing.FILE: listing.of(stock.tree)}
+
+
+def _facts_key(stock: Stock, lock_digest: str) -> str:
+    own = [(entry.path, entry.sha256) for entry in stock.entries if entry.package == OWN]
+    return hashlib.sha256(repr((facts_module.FORMAT, __version__, lock_digest, stock.digest, own)).encode()).hexdigest()
 
 
 def read_sealed_facts(prefix: Path) -> Facts | None:

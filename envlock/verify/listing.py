@@ -10,38 +10,51 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from envlock import system
+from envlock.environment.inventory import Tree
 from envlock.environment.seal import FOLDER
 from envlock.errors import ToolMissing
 
 FILE = "listing"
 _HEAD = "envlock-listing 1 "
 _LEFT_OUT = frozenset({FOLDER, f".{FOLDER}.part"})
+_BYTE_CODE = "__pycache__"
 # Byte code is derived, and unchecked at run time: what matters are its sources.
 _PRINT = ["-type", "d", "-name", "__pycache__", "-prune", "-o", "!", "-type", "d", "-printf", r"%s %T@ %p\t%l\0"]
 _PROCESSES = 4
 
 
-def make(prefix: Path) -> bytes | None:
-    """Return the listing of a finished prefix; None where no find can make one."""
-    starts = list(_starts(prefix))
-    text = _find(prefix, starts)
-    if text is None:
-        return None
-    records = iter(text.split("\0")[:-1])
-    record = next(records, None)
-    head = []
-    for start in starts:
-        count = length = 0
-        while record is not None and record.split(" ", 2)[2].startswith((f"{start}/", f"{start}\t")):
-            count, length = count + 1, length + len(record) + 1
-            record = next(records, None)
-        head.append((start, count, length))
-    return f"{_HEAD}{json.dumps(head)}\n{text}".encode("utf-8", "surrogateescape")
+def of(tree: Tree) -> bytes:
+    """Return the listing of what a walk saw, in the words in which find would tell it."""
+    pythons = {
+        path.split("/")[1] for path in tree.folders if path.startswith("lib/") and path.endswith("/site-packages")
+    }
+    above = {"lib", *(f"lib/{python}{below}" for python in pythons for below in ("", "/site-packages"))}
+    records: dict[str, list[str]] = {}
+    for path in tree.folders:
+        if path not in above and path == _start(path, pythons):
+            records[path] = []  # one without a file in it counts, too
+    for path, found in tree.files.items():
+        seconds, rest = divmod(found.mtime_ns, 1_000_000_000)
+        record = f"{found.size} {seconds}.{rest:09d}0 {path}\t{found.target}\0"
+        records.setdefault(_start(path, pythons), []).append(record)
+    texts = {start: "".join(found) for start, found in records.items()}
+    head = [(start, len(found), len(texts[start])) for start, found in records.items()]
+    return f"{_HEAD}{json.dumps(head)}\n{''.join(texts.values())}".encode("utf-8", "surrogateescape")
+
+
+def _start(path: str, pythons: Container[str]) -> str:
+    """Return the one of `_starts` that a path lies at or below."""
+    if not path.startswith("lib/"):
+        return path.partition("/")[0]
+    parts = path.split("/", 4)
+    if parts[1] not in pythons:
+        return "/".join(parts[:2])
+    return "/".join(parts[:4] if parts[2:3] == ["site-packages"] else parts[:3])
 
 
 def same(prefix: Path) -> bool:
@@ -89,8 +102,9 @@ def _starts(prefix: Path) -> Iterator[str]:
             if not site.is_dir() or site.is_symlink():
                 yield f"{name}/{python}"
                 continue
-            yield from (f"{name}/{python}/{other}" for other in os.listdir(site.parent) if other != "site-packages")
-            yield from (f"{name}/{python}/site-packages/{entry}" for entry in os.listdir(site))
+            beside = (other for other in os.listdir(site.parent) if other != "site-packages")
+            yield from (f"{name}/{python}/{other}" for other in beside if other != _BYTE_CODE)
+            yield from (f"{name}/{python}/site-packages/{entry}" for entry in os.listdir(site) if entry != _BYTE_CODE)
 
 
 def _shares(counts: Mapping[str, int]) -> list[list[str]]:

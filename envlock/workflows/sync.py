@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -184,7 +185,7 @@ def _plan(
         seal_files=[
             launch_files,
             lambda prefix, stock: inspect_environment(
-                prefix, stock, layout.cache, lambda facts: require_locked_code(profile, lock, facts)
+                prefix, stock, layout.cache, digest, lambda facts: require_locked_code(profile, lock, facts)
             ),
         ],
     )
@@ -225,7 +226,11 @@ def launch_files(prefix: Path, stock: Stock) -> dict[str, bytes]:
         digest=stock.digest,
         cuda=None if torch is None else torch.cuda,
     )
-    return {stamp.FILE: stamp.make(prefix), "guard": known}
+    seen = itertools.chain(
+        ((path, found.size, found.mtime_ns) for path, found in stock.tree.files.items()),
+        ((path, None, mtime) for path, mtime in stock.tree.folders.items()),
+    )
+    return {stamp.FILE: stamp.of(seen), "guard": known}
 
 
 def write_shim(layout: Layout, name: str) -> None:

@@ -110,7 +110,7 @@ def main(project: Path, venv: Path, capability: str) -> None:
             path=Path(sys.base_prefix) / "bin" / f"python{version}", version=sys.version.split()[0]
         ),
         environ={},
-        seal_files=[launch_files, lambda prefix, stock: inspect_environment(prefix, stock, layout.cache)],
+        seal_files=[launch_files, lambda prefix, stock: inspect_environment(prefix, stock, layout.cache, digest)],
     )
     made = seal_tree(plan, prefix, generation, stock, "hardlink")
     store.point_current(layout, "gpu", generation)

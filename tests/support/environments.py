@@ -160,7 +160,9 @@ def make_seal(prefix: Path, lock: Lock, profile: Profile = PROFILE) -> Seal:
         envlock="0",
         uv="0",
     )
-    files = {inventory.FILE: inventory.dump(stock.entries).encode(), **inspect_environment(prefix, stock, None)}
+    cache = prefix.with_name(f".{prefix.name}.cache")
+    inspected = inspect_environment(prefix, stock, cache, made.lock_digest)
+    files = {inventory.FILE: inventory.dump(stock.entries).encode(), **inspected}
     (prefix / "seal").mkdir()
     for name, content in files.items():
         (prefix / "seal" / name).write_bytes(content)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from envlock.environment.inventory import scan
 from envlock.verify import listing
 
 SITE = "lib/python3.11/site-packages"
@@ -29,8 +30,7 @@ def prefix(tmp_path: Path) -> Path:
         target.write_text(path)
     (tmp_path / os.fsdecode(b"share/\xff\xfe")).write_text("no UTF-8")
     (tmp_path / "bin" / "python").symlink_to("/usr/bin/python3")
-    text = listing.make(tmp_path)
-    assert text is not None
+    text = listing.of(scan(tmp_path))
     (tmp_path / "seal").mkdir()
     (tmp_path / "seal" / listing.FILE).write_bytes(text)
     return tmp_path

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import click
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 MARK = {"pass": ("ok", "green"), "warn": ("!", "yellow"), "fail": ("x", "red"), "skip": ("-", "bright_black")}
 
@@ -26,6 +27,9 @@ class Steps:
     """Shows what is being done for each profile: live lines on a terminal, plain lines elsewhere."""
 
     def __init__(self, *, quiet: bool = False) -> None:
+        from rich.console import Console  # late: most commands end before there is progress to show
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
         self._live = sys.stderr.isatty() and not quiet
         self._quiet = quiet
         self._lock = threading.Lock()

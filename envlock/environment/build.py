@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import gc
 import hashlib
 import os
@@ -16,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from envlock import __version__, disk
 from envlock.declare.profile import Profile, launch_inputs
-from envlock.environment import bytecode, inventory, links, seal, store
+from envlock.environment import bytecode, inventory, links, origin, seal, store
 from envlock.environment.digests import DigestMemory
 from envlock.environment.distributions import Distribution, distributions, site_packages, torch_build
 from envlock.environment.installation import install_lock
@@ -110,11 +109,6 @@ def _collector_off() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
-
-
-def now() -> str:
-    """Return the time as every record of envlock writes it: UTC, ISO 8601, whole seconds."""
-    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _install(prefix: Path, plan: Plan, *, how: str, project: Path, say: Say, names: Sequence[str] = ()) -> None:
@@ -258,7 +252,7 @@ def seal_tree(plan: Plan, prefix: Path, generation: str, stock: Stock, how: str)
         links=how,
         files=len(stock.entries),
         bytes=stock.bytes,
-        created=now(),
+        created=origin.now(),
         envlock=__version__,
         uv=uv.version(),
         origin=plan.origin,

@@ -1,8 +1,9 @@
-"""Who builds from what: user, host, and the project's commit read from its .git files (no git is run)."""
+"""Who builds when and from what: user, host, and the project's commit read from its .git files (no git is run)."""
 
 from __future__ import annotations
 
 import os
+import time
 
 
 def of(project: str | os.PathLike[str]) -> dict[str, str]:
@@ -12,6 +13,11 @@ def of(project: str | os.PathLike[str]) -> dict[str, str]:
     if commit:
         found["commit"] = commit
     return found
+
+
+def now() -> str:
+    """Return the time as every record of envlock writes it: UTC, ISO 8601, whole seconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def user() -> str:

@@ -235,9 +235,7 @@ def _differing(
 ) -> tuple[Drift, ...] | None:
     if not sealed:
         return _unrecorded(prefix, site, overlaps) if deep else None
-    if not deep and listing.same(prefix):
-        return ()
-    return tuple(drift(prefix, deep=deep))
+    return tuple(drift(prefix, deep=True) if deep else listing.drifted(prefix))
 
 
 def _unrecorded(prefix: Path, site: Path, overlaps: Mapping[str, tuple[str, ...]]) -> tuple[Drift, ...]:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from envlock import system
-from envlock.environment.inventory import Tree
+from envlock.environment.inventory import Drift, Tree, drift
 from envlock.environment.seal import FOLDER
 from envlock.errors import ToolMissing
 
@@ -82,6 +82,14 @@ def same(prefix: Path) -> bool:
         now is not None and _equal("".join(sealed[start] for start in share), now)
         for share, now in zip(shares, outputs, strict=True)
     )
+
+
+def drifted(prefix: Path) -> list[Drift]:
+    """Return what differs from the seal by lstat: nothing at once where the listing says so, else file by file.
+
+    Raises StoreError when something differs and the seal has no inventory.
+    """
+    return [] if same(prefix) else drift(prefix, deep=False)
 
 
 def _equal(one: str, other: str) -> bool:

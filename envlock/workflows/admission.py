@@ -13,12 +13,13 @@ from typing import Any
 from envlock import disk
 from envlock.environment import store
 from envlock.environment.distributions import site_packages, torch_build
-from envlock.environment.inventory import Drift, drift
+from envlock.environment.inventory import Drift
 from envlock.environment.seal import Seal
 from envlock.errors import EnvlockError, FileError, LaunchRefused, UsageError
 from envlock.launch import environ, fast, shim, stamp, ticket
 from envlock.layout import Layout
 from envlock.lock.files import load_lock
+from envlock.verify import listing
 from envlock.verify.checks import ONLY_ON_A_GPU
 from envlock.workflows import verify as verification
 
@@ -218,7 +219,7 @@ def _sealed(layout: Layout, name: str, digest: str) -> tuple[str, Seal]:
 
 
 def _undrifted(prefix: Path, seal: Seal, name: str) -> None:
-    found = drift(prefix, deep=False)
+    found = listing.drifted(prefix)
     if found:
         first = found[0]
         raise LaunchRefused(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from envlock.environment import build, origin
+from envlock.environment import origin
 from envlock.errors import LaunchRefused, ToolMissing
 from envlock.launch import gpu_locks
 from envlock.launch.gpu_locks import Card
@@ -50,7 +50,7 @@ def claim(name: str, words: str) -> Claim:
     except ToolMissing as error:
         raise LaunchRefused(error.message, expected=error.expected, found=error.found, hint=error.hint) from error
     chosen = gpu_locks.select(words, there)
-    who = {"profile": name, "pid": os.getpid(), "user": origin.user(), "time": build.now()}
+    who = {"profile": name, "pid": os.getpid(), "user": origin.user(), "time": origin.now()}
     uuids = tuple(card.uuid for card in chosen)
     return Claim(uuids=uuids, handles=tuple(gpu_locks.hold(gpu_locks.default_folder(os.environ), uuids, who)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 from envlock import disk
 from envlock.environment import generations, origin
@@ -61,7 +60,7 @@ def back(
             "generation": after,
             "before": before,
             "lock_digest": digest,
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "time": origin.now(),
             **origin.of(project),
         }
         disk.append_line(f"{environments}/history.jsonl", generations.line(event))

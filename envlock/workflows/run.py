@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envlock.declare.files import load_profile
-from envlock.environment import build, origin, store
+from envlock.environment import origin, store
 from envlock.errors import (
     CommandNotExecutable,
     CommandNotFound,
@@ -113,7 +113,7 @@ def _lint(facts: Mapping[str, Any], request: Request, env: Mapping[str, str]) ->
 def entry(launch: Launch, request: Request) -> dict[str, object]:
     """Return what the journal keeps of a launch."""
     return {
-        "time": build.now(),
+        "time": origin.now(),
         "user": origin.user(),
         "host": socket.gethostname(),
         "pid": os.getpid(),

@@ -261,7 +261,7 @@ def _enter(layout: Layout, name: str, seal: Seal) -> None:
             "before": before,
             "lock_digest": seal.lock_digest,
             "environment_digest": seal.environment_digest,
-            "time": build.now(),
+            "time": origin.now(),
             **seal.origin,
         },
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envlock import disk
-from envlock.environment import build, origin, store
+from envlock.environment import origin, store
 from envlock.environment.seal import FOLDER
 from envlock.errors import EnvlockError
 from envlock.launch import journal, lease
@@ -118,7 +118,7 @@ def pin(layout: Layout, name: str, wanted: str | None, *, held: bool) -> str:
         {
             "event": "pinned" if held else "unpinned",
             "generation": generation,
-            "time": build.now(),
+            "time": origin.now(),
             **origin.of(layout.project),
         },
     )
@@ -170,7 +170,7 @@ def collect(layout: Layout, names: tuple[str, ...], *, keep: int, dry_run: bool)
                 for path in (*doomed, *left):
                     disk.remove_tree(path)
                 for one in choice.remove:
-                    store.append_history(layout, name, {"event": "removed", "generation": one, "time": build.now()})
+                    store.append_history(layout, name, {"event": "removed", "generation": one, "time": origin.now()})
     return Collected(
         removed=removed, kept=kept, leftovers=tuple(leftovers), apparent=apparent, freed=garbage.freed(links)
     )

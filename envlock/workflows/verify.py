@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from envlock.environment import build
+from envlock.environment import origin
 from envlock.environment.distributions import site_packages
 from envlock.launch import ticket
 from envlock.layout import Layout
@@ -200,7 +200,7 @@ def _probe(
         return checks, False
     if seen.by_number and not probe.uuids(facts):
         return checks, False  # which cards these numbers mean was not proved
-    attestation.remember(kept, now, time=build.now())
+    attestation.remember(kept, now, time=origin.now())
     return checks, whole
 
 

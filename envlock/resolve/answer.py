@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -119,7 +120,7 @@ def read_offers(text: str) -> dict[str, Offered]:
 
 
 def _file(item: Mapping[str, Any]) -> File:
-    url = str(item.get("url") or item.get("path") or "")
+    url = str(item["url"]) if item.get("url") else Path(str(item["path"])).as_uri() if item.get("path") else ""
     name = item.get("name") or unquote(urlsplit(url).path.rsplit("/", 1)[-1])
     return File(
         artifact=Artifact(file=name, size=item.get("size"), sha256=item.get("hashes", {}).get("sha256", "")), url=url

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -124,4 +126,17 @@ def _lines(items: Iterable[str]) -> str:
 
 def located(requirement: str, project_root: str) -> str:
     """Return a requirement whose local path, relative in the profile, is absolute for uv."""
-    return requirement.replace("file:./", f"file://{project_root}/").replace("file:../", f"file://{project_root}/../")
+    root = quote(project_root)
+    return requirement.replace("file:./", f"file://{root}/").replace("file:../", f"file://{root}/../")
+
+
+def written(profile: Profile) -> dict[str, str]:
+    """Return normalised name -> the URL that the profile itself gives for it, fragment included."""
+    wanted = (Requirement(line) for line in (*profile.overrides, *profile.requirements))
+    return {str(canonicalize_name(one.name)): one.url for one in wanted if one.url is not None}
+
+
+def pinned_hash(url: str) -> str | None:
+    """Return the sha256 that a direct URL's fragment pins, if any."""
+    match = re.search(r"#(?:.*&)?sha256=([0-9a-f]{64})", url)
+    return None if match is None else match[1]

@@ -16,7 +16,7 @@ from envlock.declare.profile import PYPI, Profile, fingerprint, lock_inputs
 from envlock.errors import IndexFault, ResolutionError
 from envlock.lock.coherence import torch_cuda
 from envlock.lock.cuda import driver_floor
-from envlock.lock.document import Artifact, Lock, Package, TorchBuild
+from envlock.lock.document import Artifact, Direct, Lock, Package, TorchBuild
 from envlock.resolve import uv
 from envlock.resolve.answer import File, Offered, Pinned, read_offers, read_pins, read_yanked
 from envlock.resolve.edges import license_of, requirement_edges
@@ -24,7 +24,7 @@ from envlock.resolve.fetch import Fetcher
 from envlock.resolve.indexes import without_credentials
 from envlock.resolve.judge import judge
 from envlock.resolve.metadata import collect
-from envlock.resolve.request import build_request, direct_requirements, index_of
+from envlock.resolve.request import build_request, direct_requirements, index_of, pinned_hash, written
 from envlock.resolve.sizes import collect_sizes
 from envlock.resolve.target import best_wheel
 
@@ -66,6 +66,9 @@ def resolve(
 
     known = {name: file for name, file in files.items() if file is not None}
     hashed = {name: _with_hash(fetcher, file) for name, file in known.items()}
+    asked = written(profile)
+    for name, file in hashed.items():
+        _as_pinned(name, asked.get(name, ""), file)
     metadata = collect(hashed, cache / "metadata", fetcher, on_done=count)
     edges = requirement_edges(profile, metadata, pinned, names=tuple(offers))
     installed: dict[str, int] = {}
@@ -76,7 +79,13 @@ def resolve(
     packages = tuple(
         replace(
             _package(
-                offers[name], pinned[name], hashed.get(name), metadata.get(name), requires=edges[name], logical=logical
+                offers[name],
+                pinned[name],
+                hashed.get(name),
+                metadata.get(name),
+                requires=edges[name],
+                logical=logical,
+                asked=asked.get(name),
             ),
             installed_size=installed.get(name),
             yanked=yanked.get(name),
@@ -192,6 +201,26 @@ def _with_hash(fetcher: Fetcher, file: File) -> File:
     return File(artifact=Artifact(file=file.artifact.file, size=size, sha256=digest.hexdigest()), url=file.url)
 
 
+def _as_pinned(name: str, asked: str, file: File) -> None:
+    """Raise IndexFault when a direct reference is not the bytes that the profile pins."""
+    wanted = pinned_hash(asked)
+    if wanted is not None and wanted != file.artifact.sha256:
+        raise IndexFault(
+            f"{name} is not the file that the profile pins",
+            where=asked.partition("#")[0],
+            expected=f"sha256 {wanted}",
+            found=f"sha256 {file.artifact.sha256}",
+            hint="find out who changed it; if the change is wanted, write the new hash into the profile",
+        )
+
+
+def _as_written(direct: Direct | None, asked: str | None) -> Direct | None:
+    """Return a direct reference as the profile writes it, so that no path of this machine gets into the lock."""
+    if direct is None or asked is None or direct.kind == "git":
+        return direct
+    return replace(direct, location=asked.partition("#")[0])
+
+
 def _package(
     offer: Offered,
     pin: Pinned,
@@ -200,6 +229,7 @@ def _package(
     *,
     requires: tuple[str, ...],
     logical: Mapping[str, str],
+    asked: str | None,
 ) -> Package:
     version = offer.version or pin.version or ("" if headers is None else str(headers.get("Version", "")))
     return Package(
@@ -208,7 +238,7 @@ def _package(
         index="" if offer.direct is not None else logical.get(without_credentials(pin.source), PYPI),
         requires=requires,
         artifacts=() if file is None else (file.artifact,),
-        direct=offer.direct,
+        direct=_as_written(offer.direct, asked),
         license="" if headers is None else license_of(headers),
         requires_python="" if headers is None else str(headers.get("Requires-Python") or ""),
     )

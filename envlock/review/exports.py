@@ -10,9 +10,10 @@ import json
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from envlock.lock import toml_text
-from envlock.lock.document import Lock, Package
+from envlock.lock.document import Direct, Lock, Package
 from envlock.review.reasons import name_of
 
 Urls = Mapping[str, str]
@@ -53,24 +54,32 @@ def pylock(lock: Lock, urls: Urls) -> str:
     ]
     for package in lock.packages:
         lines = ["\n[[packages]]\n", toml_text.pair("name", package.name), toml_text.pair("version", package.version)]
-        wheels = [_file(artifact.file, artifact.size, artifact.sha256, urls) for artifact in package.artifacts]
         direct = package.direct
         if direct is not None and direct.kind == "git":
             lines.append(
                 toml_text.pair("vcs", {"type": "git", "url": direct.location, "commit-id": direct.revision or ""})
             )
         elif direct is not None:
-            lines.append(toml_text.pair("archive", {"url": direct.location, "hashes": wheels[0]["hashes"]}))
-        elif package.artifacts and package.artifacts[0].is_wheel:
-            lines.append(toml_text.pair("wheels", wheels))
-        elif wheels:
-            lines.append(toml_text.pair("sdist", wheels[0]))
+            lines.append(
+                toml_text.pair("archive", {**_place(direct), "hashes": {"sha256": package.artifacts[0].sha256}})
+            )
+        elif package.artifacts:
+            files = [_file(artifact.file, artifact.size, artifact.sha256, urls) for artifact in package.artifacts]
+            wheel = package.artifacts[0].is_wheel
+            lines.append(toml_text.pair("wheels", files) if wheel else toml_text.pair("sdist", files[0]))
         parts.append("".join(lines))
     return "".join(parts)
 
 
 def _file(name: str, size: int | None, sha256: str, urls: Urls) -> dict[str, Any]:
     return {"name": name, "url": urls[name], "size": size, "hashes": {"sha256": sha256}}
+
+
+def _place(direct: Direct) -> dict[str, str]:
+    """Return where a file outside every index is: a path counts from the document (PEP 751)."""
+    if direct.kind == "path" and direct.location.startswith("file:."):
+        return {"path": unquote(direct.location.removeprefix("file:"))}
+    return {"url": direct.location}
 
 
 def cyclonedx(lock: Lock, _: Urls) -> str:

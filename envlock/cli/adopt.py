@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from envlock.cli import context, show
+from envlock.cli.place import in_place
 from envlock.workflows import adopt as workflow
 
 
+def _files(values: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{folder}/{values['name']}.toml" for folder in ("profiles", "locks"))
+
+
 @click.command()
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@functools.partial(in_place, writes=_files)
+@click.argument("path", type=click.Path(path_type=Path))
 @click.option("--as", "name", required=True, metavar="NAME", help="Name of the profile to write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.pass_context
 def adopt(ctx: click.Context, path: Path, name: str, as_json: bool) -> None:
     """Turn a venv, conda prefix or interpreter at PATH into a profile and a lock that rebuild it, and prove it.
 
-    It is only read. What was asked for is told apart from what came along; damage and every difference is listed.
+    It is only read. What was asked for is told apart from what came along; damage and every difference is listed. With
+    `--in`, PATH lies in the container.
 
     Example: envlock adopt ~/venv --as trainer
     """
@@ -37,6 +47,7 @@ def adopt(ctx: click.Context, path: Path, name: str, as_json: bool) -> None:
                     "direct": [f"{one.name}=={one.version}" for one in found.direct],
                     "dependencies": [f"{one.name}=={one.version}" for one in found.dependencies],
                     "left_out": dict(found.left_out),
+                    "indexes": dict(done.indexes),
                     "damage": list(done.damage),
                     "generation": done.generation,
                     "differences": list(done.differences),
@@ -51,6 +62,7 @@ def adopt(ctx: click.Context, path: Path, name: str, as_json: bool) -> None:
         f"{len(found.dependencies)} came along; Python {found.python}"
         + (f", torch {found.torch[0]} (CUDA {found.torch[1] or 'none'})" if found.torch else "")
     )
+    click.echo("  from " + ", ".join(f"{index}: {count}" for index, count in sorted(done.indexes.items())))
     for package, reason in found.left_out.items():
         click.echo(f"{show.mark('warn')} {package} is left out: it {reason}")
     for line in done.damage[:20]:

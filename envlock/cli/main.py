@@ -55,7 +55,7 @@ COMMANDS: dict[str, str] = {
 }
 
 
-FORWARDED = frozenset({"sync", "verify", "run", "status", "diff", "gpus"})
+FORWARDED = frozenset({"adopt", "sync", "verify", "run", "status", "diff", "gpus"})
 """The commands that take `--in`."""
 
 

@@ -15,10 +15,13 @@ from envlock.errors import EnvlockError, UsageError
 from envlock.layout import Layout
 
 
-def in_place(callback: Callable[..., Any]) -> Callable[..., Any]:
+def in_place(
+    callback: Callable[..., Any], *, writes: Callable[[dict[str, Any]], tuple[str, ...]] = lambda _: ()
+) -> Callable[..., Any]:
     """Give a command `--in NAME`: it then runs in that container, or in the one its profile names.
 
-    To stand right below `@click.command()`; the command itself sees nothing of it.
+    To stand right below `@click.command()`; the command itself sees nothing of it. `writes` tells, from the command's
+    values, which files of the project it makes: they are brought back.
     """
 
     @functools.wraps(callback)
@@ -36,7 +39,7 @@ def in_place(callback: Callable[..., Any]) -> Callable[..., Any]:
                 from envlock.workflows import place
 
                 _, words = place.split(ctx.meta[WORDS])
-                ctx.exit(place.forward(layout(ctx), chosen, words, os.environ))
+                ctx.exit(place.forward(layout(ctx), chosen, words, os.environ, made=writes(kwargs)))
         return callback(*args, **kwargs)
 
     option = click.option(

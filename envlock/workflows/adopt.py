@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
@@ -14,12 +15,13 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from envlock import disk, system
-from envlock.environment import interpreter, store
+from envlock.environment import store
 from envlock.environment.digests import sha256_of
 from envlock.environment.distributions import Distribution, distributions, site_packages, torch_build
 from envlock.environment.inventory import read_inventory
-from envlock.errors import EnvironmentMissing, UsageError
+from envlock.errors import EnvironmentMissing, ToolMissing, UsageError
 from envlock.layout import Layout, is_profile_name
+from envlock.lock.files import load_lock
 from envlock.review.adoption import Adopted, Installed, profile_text, understand
 from envlock.workflows import lock, sync
 
@@ -37,6 +39,8 @@ class Adoption:
     generation: str
     differences: tuple[str, ...]
     """Every file that the rebuilt environment has otherwise."""
+    indexes: Mapping[str, int]
+    """Logical index -> how many packages of the lock come from it; direct references under `none`."""
 
 
 def adopt(layout: Layout, path: Path, name: str, environ: Mapping[str, str], say: lock.Say) -> Adoption:
@@ -49,13 +53,14 @@ def adopt(layout: Layout, path: Path, name: str, environ: Mapping[str, str], say
         raise UsageError(f"{name!r} cannot name a profile", expected="lower-case letters, digits, - and _")
     if layout.profile(name).exists():
         raise UsageError(f"profiles/{name}.toml is there already", hint="choose another name with --as")
-    site, python = _locate(path)
-    say(name, f"reading {site}")
-    found = tuple(distributions(site))
-    torch = torch_build(site)
+    sites, python = _locate(path)
+    say(name, f"reading {', '.join(map(str, sites))}")
+    there = tuple((site, one) for site in sites for one in distributions(site))
+    torch = next((told for site in sites if (told := torch_build(site)) is not None), None)
     build = None if torch is None else (torch.distribution, torch.cuda)
-    adopted = understand(python, build, tuple(_installed(site, one) for one in found))
-    damage = _damage(site, found)
+    known = [_installed(site, one) for site, one in there]
+    adopted = understand(python, build, tuple(known) + tuple(old for site in sites for old in _old_style(site)))
+    damage = tuple(line for site in sites for line in _damage(site, tuple(one for at, one in there if at == site)))
     disk.write_atomically(layout.profile(name), profile_text(adopted, path.name))
     try:
         lock.lock_one(layout, name, lock.Options(), environ, say)
@@ -68,31 +73,62 @@ def adopt(layout: Layout, path: Path, name: str, environ: Mapping[str, str], say
         adopted=adopted,
         damage=damage,
         generation=done.generation,
-        differences=_differences(site, found, layout, name, adopted),
+        differences=_differences(there, layout, name, adopted),
+        indexes=_indexes(layout, name),
     )
 
 
-def _locate(path: Path) -> tuple[Path, str]:
-    """Return (site-packages, Python minor) of a venv, a conda prefix, or an interpreter."""
+def _indexes(layout: Layout, name: str) -> dict[str, int]:
+    locked, _ = load_lock(layout, name)
+    return dict(Counter(package.index or "none" for package in locked.packages))
+
+
+def _locate(path: Path) -> tuple[tuple[Path, ...], str]:
+    """Return (folders of packages, Python minor) of a venv, a conda prefix, or an interpreter.
+
+    A prefix is read from its files alone, so one whose interpreter is gone can be read, too. Raises EnvironmentMissing.
+    """
     inside = (path / "bin" / "python3", path / "bin" / "python")
-    python = path if path.is_file() else next((one for one in inside if one.exists()), None)
+    python = path if path.is_file() else next((one for one in inside if os.path.lexists(one)), None)
     if python is None:
         raise EnvironmentMissing(f"no environment at {path}", hint="name a venv, a conda prefix, or an interpreter")
-    prefix = python.absolute().parent.parent
     try:
-        site = site_packages(prefix)
+        site = site_packages(python.absolute().parent.parent)
     except FileNotFoundError:
-        told = system.run([python, "-I", "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], timeout=30)
-        site = Path(told.stdout.strip())
-        if told.returncode != 0 or not site.is_dir():
-            raise EnvironmentMissing(f"{python} tells no site-packages", found=told.stderr.strip()[:200]) from None
-    folder = re.search(r"python(3\.\d+)", str(site))
-    if folder:
-        return site, folder[1]
-    answer = interpreter.ask(python)
-    if isinstance(answer, interpreter.Rejected):
-        raise EnvironmentMissing(f"{python} {answer.reason}")
-    return site, ".".join(answer.version.split(".")[:2])
+        return _asked(python)
+    return (site,), site.parent.name.removeprefix("python")
+
+
+def _asked(python: Path) -> tuple[tuple[Path, ...], str]:
+    """Ask an interpreter that is in no prefix of its own (Debian's) where its packages are."""
+    program = "import sys; print(*sys.version_info[:2], sep='.'); print(*sys.path, sep='\\n')"
+    try:
+        told = system.run([python, "-I", "-c", program], timeout=30)
+    except (ToolMissing, OSError, system.TimedOut) as error:
+        raise EnvironmentMissing(f"{python} does not run", found=str(error)) from error
+    version, *folders = told.stdout.splitlines() or [""]
+    sites = tuple(
+        Path(folder) for folder in folders if folder.endswith(("-packages", "-packages/")) and Path(folder).is_dir()
+    )
+    if told.returncode != 0 or not sites:
+        raise EnvironmentMissing(f"{python} tells no folder of packages", found=told.stderr.strip()[:200])
+    return sites, version
+
+
+def _old_style(site: Path) -> Iterator[Installed]:
+    """Yield what has metadata from before PEP 376: nobody can tell its files, so nothing can prove a copy of it."""
+    for entry in sorted(os.listdir(site)):
+        stem, _, kind = entry.rpartition(".")
+        if kind in ("egg-info", "egg-link", "egg"):
+            name, _, version = stem.partition("-")
+            why = f"has old metadata ({entry}) without a list of its files; add it to the profile if it is wanted"
+            yield Installed(
+                name=str(canonicalize_name(name)),
+                version=version.partition("-")[0] or "0",
+                requested=False,
+                requires=(),
+                origin=why,
+            )
 
 
 def _installed(site: Path, one: Distribution) -> Installed:
@@ -109,20 +145,34 @@ def _installed(site: Path, one: Distribution) -> Installed:
             continue
         if wanted.marker is None or "extra" not in str(wanted.marker):
             requires.append(str(canonicalize_name(wanted.name)))
-    origin = ""
-    try:
-        told = json.loads((folder / "direct_url.json").read_text())
-        editable = told.get("dir_info", {}).get("editable")
-        origin = f"{'an editable install of ' if editable else ''}{told.get('url', 'a direct URL')}"
-    except (OSError, ValueError):
-        origin = ""
+    url, origin = _direct(folder)
     return Installed(
         name=one.name,
         version=str(headers.get("Version") or one.version),
         requested=(folder / "REQUESTED").is_file() and not _installed_by_uv(folder),
         requires=tuple(requires),
         origin=origin,
+        url=url,
     )
+
+
+def _direct(folder: Path) -> tuple[str, str]:
+    """Return (direct reference pinned to bytes, why there can be none) from direct_url.json (PEP 610)."""
+    try:
+        told = json.loads((folder / "direct_url.json").read_text())
+        url = str(told["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", ""
+    vcs, archive = told.get("vcs_info") or {}, told.get("archive_info") or {}
+    if told.get("dir_info", {}).get("editable"):
+        return "", f"comes from an editable install of {url}"
+    if vcs.get("vcs") == "git" and vcs.get("commit_id") and "://" in url:
+        below = f"#subdirectory={told['subdirectory']}" if told.get("subdirectory") else ""
+        return f"git+{url}@{vcs['commit_id']}{below}", ""
+    sha256 = archive.get("hashes", {}).get("sha256") or str(archive.get("hash", "")).removeprefix("sha256=")
+    if url.startswith(("https://", "http://")) and re.fullmatch(r"[0-9a-f]{64}", sha256):
+        return f"{url}#sha256={sha256}", ""
+    return "", f"comes from {url}"
 
 
 def _installed_by_uv(folder: Path) -> bool:
@@ -153,17 +203,30 @@ def _damage(site: Path, found: tuple[Distribution, ...]) -> tuple[str, ...]:
                     damage.append(f"{record.path}: edited after {one.name} was installed")
             except OSError:
                 damage.append(f"{record.path}: missing from {one.name}")
+    return (*damage, *_unowned(site, owned))
+
+
+def _unowned(site: Path, owned: Container[str]) -> Iterator[str]:
+    """Yield what no distribution owns: a file by its path, more of them by the folder they lie in."""
+    strays: dict[str, list[str]] = {}
     for root, folders, files in os.walk(site):
-        folders[:] = [folder for folder in folders if folder != "__pycache__"]
+        folders[:] = [folder for folder in folders if folder != "__pycache__" and not folder.endswith(".egg-info")]
         for file in files:
             path = os.path.join(root, file)
-            if path not in owned and not file.endswith(".pyc"):
-                damage.append(f"{os.path.relpath(path, site)}: no distribution owns it")
-    return tuple(damage)
+            if path not in owned and not file.endswith((".pyc", ".egg-info", ".egg-link")):
+                below = os.path.relpath(path, site)
+                strays.setdefault(below.split("/", 1)[0], []).append(below)
+    for top, paths in sorted(strays.items()):
+        many = len(paths) > 3
+        yield from (
+            [f"{top}/: {len(paths)} files that no distribution owns"]
+            if many
+            else (f"{path}: no distribution owns it" for path in paths)
+        )
 
 
 def _differences(
-    site: Path, found: tuple[Distribution, ...], layout: Layout, name: str, adopted: Adopted
+    there: Sequence[tuple[Path, Distribution]], layout: Layout, name: str, adopted: Adopted
 ) -> tuple[str, ...]:
     """Compare every file of the adopted distributions with the rebuilt environment, by hash."""
     prefix = store.current_prefix(layout, name)
@@ -172,7 +235,7 @@ def _differences(
     names = {one.name for one in (*adopted.direct, *adopted.dependencies)}
     differences = []
     expected = set()
-    for one in found:
+    for site, one in there:
         if one.name not in names:
             continue
         for record in one.records:

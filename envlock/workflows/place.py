@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from envlock import disk
 from envlock.container.bundle import bundle, tool_digest
 from envlock.container.declaration import TOOL, Container
 from envlock.container.engine import Engine
@@ -59,13 +60,20 @@ def inside_of() -> str | None:
 
 
 def forward(
-    layout: Layout, name: str, words: Sequence[str], environ: Mapping[str, str], *, pass_: Sequence[str] = ()
+    layout: Layout,
+    name: str,
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    pass_: Sequence[str] = (),
+    made: Sequence[str] = (),
 ) -> int:
     """Run `envlock WORDS` in the declared container `name` and return its exit status.
 
     Profiles, locks and envlock itself are brought there first, when they are not there yet. Of `environ` only the
-    names matching `pass_`, proxies and the URLs of indexes go along, in a file that no process table shows. Raises
-    TransportError naming the hop that failed.
+    names matching `pass_`, proxies and the URLs of indexes go along, in a file that no process table shows. `made` are
+    files of the project that the command makes; where the project is only a copy inside, they are brought back.
+    Raises TransportError naming the hop that failed.
     """
     engine = open_container(layout, name)
     container = engine.container
@@ -75,12 +83,24 @@ def forward(
     shown = {key: environ[key] for key in ("NO_COLOR", "COLUMNS", "ENVLOCK_DEBUG") if key in environ}
     if certificates is not None and words[:1] != ["run"]:  # a launch's own variables are its profile's business
         shown["SSL_CERT_FILE"] = CERTIFICATES
-    return engine.inside.call(
+    code = engine.inside.call(
         (TOOL_COMMAND, *words),
         cwd=_folder(layout, container),
         env={**environment(container), **shown, "ENVLOCK_FORWARDED": name},
         secret=secret,
     )
+    if code == 0 and container.mount("project") is None:
+        for path in made:
+            _bring_back(layout, engine, path)
+    return code
+
+
+def _bring_back(layout: Layout, engine: Engine, path: str) -> None:
+    there = f"{engine.container.paths.project}/{path}"
+    told = engine.inside.run(("cat", there), timeout=60)
+    if told.returncode != 0:
+        raise TransportError(f"{path} could not be brought back", where=there, details=told.stderr.splitlines())
+    disk.write_atomically(layout.project / path, told.stdout)
 
 
 def _crossing(layout: Layout, environ: Mapping[str, str], pass_: Sequence[str]) -> dict[str, str]:

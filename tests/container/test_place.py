@@ -160,3 +160,30 @@ def test_a_container_without_a_network_is_filled_from_here(placed: Project) -> N
     synced = placed.run("sync", "small", "--offline", "--in", "envlock-place")
     assert synced.code == 0, synced.err
     assert placed.run("run", "small", "--in", "envlock-place", "--", "python", "-c", "import tiny").code == 0
+
+
+@pytest.mark.lxc
+@pytest.mark.parametrize("placed", ["mounted", "pushed"], indirect=True)
+def test_an_environment_made_by_hand_in_there_is_adopted_where_it_is(placed: Project) -> None:
+    wheel = placed.wheels / "tiny-1.0-py3-none-any.whl"
+    url = f"{placed.index.url.removesuffix('/simple')}/files/{wheel.name}"
+    made = (
+        "import io, subprocess, sys, urllib.request, zipfile\n"
+        "subprocess.run([sys.executable, '-m', 'venv', '--without-pip', '/root/old'], check=True)\n"
+        "site = f'/root/old/lib/python3.{sys.version_info[1]}/site-packages'\n"
+        f"zipfile.ZipFile(io.BytesIO(urllib.request.urlopen({url!r}).read())).extractall(site)\n"
+    )
+    assert placed.run("container", "exec", "envlock-place", "--", "python3", "-c", made).code == 0
+    adopted = placed.run("adopt", "/root/old", "--as", "adopted", "--in", "envlock-place", "--json")
+    assert adopted.code == 0, adopted.err
+    assert (adopted.json["direct"], adopted.json["damage"], adopted.json["differences"]) == (["tiny==1.0"], [], [])
+    assert "tiny==1.0" in placed.layout.profile("adopted").read_text()
+    assert placed.run("lock", "--check", "adopted").code == 0
+    ran = placed.run(
+        "run", "adopted", "--in", "envlock-place", "--", "python", "-c", "import tiny, sys; print(sys.prefix)"
+    )
+    assert ran.out.startswith("/var/lib/envlock/store/envs/adopted/0001-")
+    nothing = placed.run("adopt", "/root/nothing", "--as", "other", "--in", "envlock-place")
+    assert nothing.code == 1
+    assert "no environment at /root/nothing" in nothing.err
+    assert not placed.layout.profile("other").exists()

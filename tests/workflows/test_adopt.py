@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from envlock.resolve import uv
+from tests.support.index import LoopbackIndex, serving
 from tests.support.project import PYTHON, Project
+from tests.support.sources import make_repository
+from tests.support.wheels import make_torch, make_wheel
+
+
+@pytest.fixture
+def other_index(tmp_path: Path) -> Iterator[LoopbackIndex]:
+    folder = tmp_path / "pytorch"
+    folder.mkdir()
+    with serving(folder) as made:
+        yield made
 
 
 @pytest.fixture
@@ -86,3 +102,84 @@ def test_what_cannot_be_adopted(project: Project, old: Path, tmp_path: Path) -> 
     gone = project.run("adopt", str(old), "--as", "gone", env={"ENVLOCK_UV_CACHE_DIR": str(tmp_path / "cold")})
     assert gone.code == 1
     assert not project.layout.profile("gone").exists()
+
+
+def test_a_build_of_pytorchs_own_index_is_asked_of_that_index(
+    project: Project, old: Path, other_index: LoopbackIndex
+) -> None:
+    make_torch(other_index.folder, "2.9.1+cpu", None, requires=["leaf"])
+    make_wheel(other_index.folder, "torchvision", "0.24.1+cpu", requires=["torch"])
+    argv = [str(uv.binary()), "pip", "install", "-q", "--python", str(old), "--link-mode", "copy"]
+    argv += ["--index", other_index.url, "--default-index", project.index.url, "torchvision==0.24.1+cpu"]
+    subprocess.run(argv, check=True, env=project.env)
+    answer = project.ok(
+        "adopt", str(old), "--as", "adopted", "--json", env={"ENVLOCK_INDEX_PYTORCH_CPU_URL": other_index.url}
+    ).json
+    assert answer["torch"] == {"version": "2.9.1+cpu", "cuda": None}
+    assert answer["indexes"] == {"pypi": 3, "pytorch-cpu": 2}
+    assert answer["differences"] == []
+    profile = tomllib.loads(project.layout.profile("adopted").read_text())
+    assert profile["torch"] == {"version": "2.9.1+cpu", "cuda": "cpu", "index": "pytorch-cpu"}
+    assert [(one["name"], one["only"]) for one in profile["index"]] == [("pytorch-cpu", ["torch", "torchvision"])]
+
+
+def test_direct_references_are_kept_where_they_are_pinned_to_bytes(project: Project, old: Path, tmp_path: Path) -> None:
+    commit = make_repository(tmp_path / "repository", "fromgit", "1.0")
+    served = project.wheel("fromurl", "1.0")
+    local = make_wheel(tmp_path / "local", "fromfile", "1.0")
+    url = f"{project.index.url.removesuffix('/simple')}/files/{served.name}"
+    argv = [str(uv.binary()), "pip", "install", "-q", "--python", str(old), "--link-mode", "copy"]
+    wanted = [f"fromgit @ git+file://{tmp_path}/repository@{commit}", f"fromurl @ {url}", str(local)]
+    subprocess.run([*argv, "--default-index", project.index.url, *wanted], check=True, env=project.env)
+    told = site(old) / "fromurl-1.0.dist-info" / "direct_url.json"
+    digest = hashlib.sha256(served.read_bytes()).hexdigest()
+    told.write_text(json.dumps({"url": url, "archive_info": {"hashes": {"sha256": digest}}}))  # as pip writes it
+    answer = project.ok("adopt", str(old), "--as", "adopted", "--json").json
+    assert answer["left_out"] == {"fromfile": f"comes from file://{local}"}
+    assert answer["differences"] == []
+    text = project.layout.profile("adopted").read_text()
+    assert f"fromgit @ git+file://{tmp_path}/repository@{commit}" in text
+    assert f"fromurl @ {url}#sha256={digest}" in text
+
+
+def test_old_metadata_and_a_build_of_ones_own_are_left_out_with_a_reason(project: Project, old: Path) -> None:
+    (site(old) / "ancient-0.1.egg-info").mkdir()
+    (site(old) / "ancient-0.1.egg-info" / "PKG-INFO").write_text("Name: ancient\nVersion: 0.1\n")
+    make_wheel(project.wheels.parent / "own", "mine", "1.0+tuned")
+    with zipfile.ZipFile(project.wheels.parent / "own" / "mine-1.0+tuned-py3-none-any.whl") as wheel:
+        wheel.extractall(site(old))
+    answer = project.ok("adopt", str(old), "--as", "adopted", "--json").json
+    assert "old metadata (ancient-0.1.egg-info)" in answer["left_out"]["ancient"]
+    assert "1.0+tuned" in answer["left_out"]["mine"]
+    assert answer["direct"] == ["alone==3.0", "tree==2.0rc1"]
+
+
+def test_an_environment_whose_interpreter_is_gone_is_read_from_its_files(project: Project, old: Path) -> None:
+    for path in (old / "bin").glob("python*"):
+        path.unlink()
+    (old / "bin" / "python").symlink_to("/no/such/python3")
+    answer = project.ok("adopt", str(old), "--as", "adopted", "--json").json
+    assert answer["python"] == PYTHON
+    assert answer["differences"] == []
+
+
+def test_an_interpreter_outside_any_prefix_is_asked_where_its_packages_are(
+    project: Project, old: Path, tmp_path: Path
+) -> None:
+    debian = tmp_path / "usr" / "lib" / "python3" / "dist-packages"
+    debian.parent.mkdir(parents=True)
+    shutil.move(site(old), debian)
+    python = tmp_path / "usr" / "bin" / "python3"
+    python.parent.mkdir()
+    lines = (
+        f"print('{PYTHON}'); print('/usr/lib/python3.zip'); print('{debian}'); print('{tmp_path}/local/dist-packages')"
+    )
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{lines}"\n')
+    python.chmod(0o755)
+    answer = project.ok("adopt", str(python), "--as", "adopted", "--json").json
+    assert answer["direct"] == ["alone==3.0", "tree==2.0rc1"]
+    assert answer["differences"] == []
+    python.write_text("#!/bin/sh\necho broken >&2; exit 3\n")
+    broken = project.run("adopt", str(python), "--as", "other")
+    assert broken.code == 1
+    assert "broken" in broken.err

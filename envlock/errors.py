@@ -68,7 +68,7 @@ class ProjectNotFound(UsageError):
 class Fault:
     """One thing wrong in a file a person wrote: the key path, its line, what was found and what fits there."""
 
-    __slots__ = ("found", "key", "line", "message", "suggestion")
+    __slots__ = ("file", "found", "key", "line", "message", "suggestion")
 
     def __init__(
         self,
@@ -78,16 +78,22 @@ class Fault:
         line: int | None = None,
         found: str | None = None,
         suggestion: str | None = None,
+        file: str | None = None,
     ) -> None:
+        self.file = file
         self.key = key
         self.message = message
         self.line = line
         self.found = found
         self.suggestion = suggestion
 
+    def place(self, file: str) -> str:
+        """Return `file:line`; `file` is where faults are that know of no other."""
+        return f"{self.file or file}:{self.line}" if self.line else self.file or file
+
     def render(self, file: str) -> str:
         """Return `file:line: key: message (did you mean ...?)`."""
-        place = f"{file}:{self.line}" if self.line else file
+        place = self.place(file)
         hint = f" (did you mean {self.suggestion!r}?)" if self.suggestion else ""
         key = f"{self.key}: " if self.key else ""
         return f"{place}: {key}{self.message}{hint}"
@@ -103,12 +109,12 @@ class FileError(EnvlockError):
         first = self.faults[0]
         super().__init__(
             first.message,
-            where=f"{file}:{first.line}" if first.line else file,
+            where=first.place(file),
             found=first.found,
             hint=hint,
             details=[fault.render(file) for fault in self.faults],
         )
-        self.file = file
+        self.file = first.file or file
 
     def __str__(self) -> str:
         return "\n".join(self.details)

@@ -50,7 +50,7 @@ class Gpu:
 def majors(proc_devices: str) -> dict[str, int]:
     """Return driver name -> major of the character devices in /proc/devices."""
     characters = proc_devices.partition("Block devices:")[0]
-    found = {name: int(major) for major, name in re.findall(r"^\s*(\d+)\s+(\S+)\s*$", characters, re.MULTILINE)}
+    found = {name: int(major) for major, name in re.findall(r"^\s*([0-9]+)\s+(\S+)\s*$", characters, re.MULTILINE)}
     if "nvidia" not in found and "nvidia-frontend" in found:
         found["nvidia"] = found["nvidia-frontend"]
     return found
@@ -71,7 +71,7 @@ def gpus(information: str) -> tuple[Gpu, ...]:
     """Return the GPUs in the concatenated /proc/driver/nvidia/gpus/*/information, in NVML's order (by bus)."""
     buses = re.findall(r"Bus Location:\s*(\S+)", information)
     uuids = re.findall(r"GPU UUID:\s*(\S+)", information)
-    minors = re.findall(r"Device Minor:\s*(\d+)", information)
+    minors = re.findall(r"Device Minor:\s*([0-9]+)", information)
     found = [Gpu(bus=bus, uuid=uuid, minor=int(m)) for bus, uuid, m in zip(buses, uuids, minors, strict=False)]
     return tuple(sorted(found, key=lambda gpu: gpu.bus))
 
@@ -90,7 +90,7 @@ def select(
     """Return the nodes for the wanted GPUs (`all`, or indexes and UUIDs) with the control nodes they need."""
     problems = []
     by_name = {node.name: node for node in present}
-    cards = {int(name[6:]): node for name, node in by_name.items() if re.fullmatch(r"nvidia\d+", name)}
+    cards = {int(name[6:]): node for name, node in by_name.items() if re.fullmatch(r"nvidia[0-9]+", name)}
     if "nvidia" not in numbers:
         problems.append("the kernel module nvidia is not loaded: `modprobe nvidia` on the host")
     elif "nvidia-uvm" not in numbers:
@@ -164,7 +164,7 @@ PROGRAMS = ("nvidia-smi", "nvidia-debugdump", "nvidia-cuda-mps-control", "nvidia
 
 def driver_version(proc_version: str) -> str | None:
     """Return the kernel module's version in /proc/driver/nvidia/version (open or proprietary module)."""
-    match = re.search(r"NVRM version:.*?\s(\d{3,}\.\d+(?:\.\d+)?)\s", proc_version + " ")
+    match = re.search(r"NVRM version:.*?\s([0-9]{3,}\.[0-9]+(?:\.[0-9]+)?)\s", proc_version + " ")
     return match[1] if match else None
 
 

@@ -170,7 +170,7 @@ def _glibc(inside: InsideReport, floor: str | None) -> Check:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
 def _clock(inside: InsideReport) -> Check:

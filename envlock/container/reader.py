@@ -23,7 +23,7 @@ from envlock.declare.fields import Table, line_numbers
 from envlock.errors import ContainerFileError, Fault
 from envlock.layout import is_profile_name
 
-_DEVICE = re.compile(r"\d{1,2}|GPU-[0-9a-fA-F-]{8,}")
+_DEVICE = re.compile(r"[0-9]{1,2}|GPU-[0-9a-fA-F-]{8,}")
 _MODE = re.compile(r"0?[0-7]{3}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.\-]+(?:=[A-Za-z0-9.+:~\-]+)?")
@@ -37,7 +37,7 @@ def read_container(name: str, text: str, file: str) -> Container:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        match = re.search(r"at line (\d+)", str(error))
+        match = re.search(r"at line ([0-9]+)", str(error))
         line = int(match[1]) if match else None
         raise ContainerFileError(file, [*faults, Fault("", f"not TOML: {error}", line=line)]) from error
     top = Table(data, "", faults, line_numbers(text))

@@ -8,7 +8,7 @@ from typing import Any
 from envlock.container.declaration import DRIVERS, ENGINES, MOUNT_USES, Container, Gpus, Limits, Mount, Paths
 
 _LINE = {"type": "string", "minLength": 1}
-_SIZE = {"type": "string", "pattern": r"^\d+(\.\d+)?\s*(B|KiB|MiB|GiB|TiB)$"}
+_SIZE = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?\s*(B|KiB|MiB|GiB|TiB)$"}
 _FOLDER = {"type": "string", "pattern": r"^/[^ ,\t]*$"}
 _FLAG = {"type": "boolean"}
 _KEYS = {"gpus": "gpu", "mounts": "mount"}
@@ -26,7 +26,7 @@ def container_schema() -> dict[str, Any]:
                     {
                         "type": "array",
                         "minItems": 1,
-                        "items": {"type": "string", "pattern": r"^(\d{1,2}|GPU-[0-9a-fA-F-]{8,})$"},
+                        "items": {"type": "string", "pattern": r"^([0-9]{1,2}|GPU-[0-9a-fA-F-]{8,})$"},
                     },
                 ]
             },

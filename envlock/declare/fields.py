@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from envlock.errors import Fault
 
 _Word = TypeVar("_Word", bound=str)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|KiB|MiB|GiB|TiB)")
 _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
 _HEADER = re.compile(r"\s*\[\[?\s*([A-Za-z0-9_.\-]+)\s*\]\]?")
 _KEY = re.compile(r"""\s*["']?([^"'=\s]+)["']?\s*=""")

@@ -6,9 +6,10 @@ can lack or contradict.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -31,35 +32,50 @@ KEYS = (
     "exclude-newer", "torch", "index", "gpu", "kernels", "env", "platform", "build", "overlaps", "links", "container",
 )  # fmt: skip
 
-_PYTHON = re.compile(r"3\.\d{1,2}(?:\.\d{1,2})?")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}Z)?")
+_PYTHON = re.compile(r"3\.[0-9]{1,2}(?:\.[0-9]{1,2})?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?")
 
 
 def read_profile(name: str, texts: Mapping[str, str]) -> Profile:
     """Return the profile that `texts[name]` declares, its parents (also in `texts`) applied.
 
-    Raises ProfileError with every fault of the first file that has any: unknown keys, wrong types, impossible
-    combinations, a missing parent, a cycle.
+    Raises ProfileError with every fault of every file: unknown keys, wrong types; with none of these, what only the
+    whole can contradict; or with a missing parent, or a cycle.
     """
     chain = _chain(name, texts)
     merged: dict[str, Any] = {}
+    faults: list[Fault] = []
     for one in reversed(chain):
         data = _toml(one, texts[one])
-        faults: list[Fault] = []
-        top = Table(data, "", faults, cache(partial(line_numbers, texts[one])))
+        mine: list[Fault] = []
+        top = Table(data, "", mine, cache(partial(line_numbers, texts[one])))
         _read(one, top)
         top.close(KEYS)
-        if faults:
-            raise ProfileError(file_of(one), faults, hint=f"edit {file_of(one)}; docs/profile.md has every key")
+        for fault in mine:
+            fault.file = file_of(one)
+        faults = [*mine, *faults]  # those of the file that was asked for come first
         merged = merge(merged, data)
-    merged.pop("extends", None)
-    faults = []
-    whole = Table(merged, "", faults, cache(partial(line_numbers, texts[name])))
-    profile = _read(name, whole, extends=tuple(chain[1:]))
-    _judge(whole, profile)
-    if faults:
-        raise ProfileError(file_of(name), faults, hint=f"edit {file_of(name)}; docs/profile.md has every key")
-    return profile
+    if not faults:
+        merged.pop("extends", None)
+        whole = Table(merged, "", faults, {})
+        profile = _read(name, whole, extends=tuple(chain[1:]))
+        _judge(whole, profile)
+        if not faults:
+            return profile
+        for fault in faults:
+            _place(fault, chain, texts)
+    first = faults[0].file or file_of(name)
+    raise ProfileError(file_of(name), faults, hint=f"edit {first}; docs/profile.md has every key")
+
+
+def _place(fault: Fault, chain: Sequence[str], texts: Mapping[str, str]) -> None:
+    """Tell a fault of the whole where its value stands: in the profile itself, or in the parent it came from."""
+    for key in (fault.key, f"{fault.key}[0]", fault.key.rpartition(".")[0]):
+        for one in chain:
+            line = line_numbers(texts[one]).get(key) if key else None
+            if line is not None:
+                fault.file, fault.line = file_of(one), line
+                return
 
 
 def parents(text: str, name: str) -> tuple[str, ...]:
@@ -79,7 +95,7 @@ def _toml(name: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: not TOML, or a number of thousands of digits
-        match = re.search(r"at line (\d+)", str(error))
+        match = re.search(r"at line ([0-9]+)", str(error))
         fault = Fault("", f"not TOML: {error}", line=int(match[1]) if match else None)
         raise ProfileError(file_of(name), [fault], hint=f"edit {file_of(name)}") from error
 
@@ -133,7 +149,7 @@ def _read(name: str, top: Table, *, extends: tuple[str, ...] = ()) -> Profile:
     newer = top.take("exclude-newer", object)
     if newer is not None:
         newer = str(newer)
-        if not _DAY.fullmatch(newer):
+        if not _is_day(newer):
             top.fault("exclude-newer", 'must be a day such as "2026-11-30"', found=newer)
     return Profile(
         name=name,
@@ -157,6 +173,14 @@ def _read(name: str, top: Table, *, extends: tuple[str, ...] = ()) -> Profile:
         links=top.choice("links", LINKS) or "auto",
         container=_container(top),
     )
+
+
+def _is_day(text: str) -> bool:
+    try:
+        dt.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return _DAY.fullmatch(text) is not None
 
 
 def _extends(top: Table) -> None:

@@ -35,7 +35,7 @@ def _table(description: str, properties: dict[str, Any], required: list[str] | N
 
 
 _NAME = r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?"
-_SIZE = r"\d+(?:\.\d+)?\s*(?:B|KiB|MiB|GiB|TiB)"
+_SIZE = r"[0-9]+(?:\.[0-9]+)?\s*(?:B|KiB|MiB|GiB|TiB)"
 
 
 def profile_schema() -> dict[str, Any]:
@@ -53,7 +53,7 @@ def profile_schema() -> dict[str, Any]:
                 },
                 "python": _text(
                     "Python version: major.minor, or with a micro number to insist on it.",
-                    rf"(?:{'|'.join(version.replace('.', chr(92) + '.') for version in PYTHONS)})(?:\.\d{{1,2}})?",
+                    rf"(?:{'|'.join(version.replace('.', chr(92) + '.') for version in PYTHONS)})(?:\.[0-9]{{1,2}})?",
                 ),
                 "requirements": _list("PEP 508 requirements; a URL needs #sha256=, git a full commit."),
                 "constraints": _list("Versions to keep to, for packages that something else asks for."),
@@ -68,7 +68,7 @@ def profile_schema() -> dict[str, Any]:
                     "The torch build this stack stands on.",
                     {
                         "version": _text("One exact version, 2.10.0 or 2.11.0+cu128."),
-                        "cuda": _text("CUDA release of the build, 12.8, or cpu.", r"\d{1,2}\.\d|cpu"),
+                        "cuda": _text("CUDA release of the build, 12.8, or cpu.", r"[0-9]{1,2}\.[0-9]|cpu"),
                         "index": _text("Logical index it comes from; pypi unless named.", _NAME),
                     },
                 ),
@@ -88,9 +88,11 @@ def profile_schema() -> dict[str, Any]:
                 "gpu": _table(
                     "What the stack needs of the GPUs.",
                     {
-                        "compute-capability": _text("Major.minor; 12.0 is SM120.", r"\d{1,2}\.\d"),
+                        "compute-capability": _text("Major.minor; 12.0 is SM120.", r"[0-9]{1,2}\.[0-9]"),
                         "count": {"type": "integer", "minimum": 1, "maximum": 1024, "description": "How many."},
-                        "min-driver": _text("Instead of the floor that follows from CUDA.", r"\d{3}(?:\.\d{1,3}){1,2}"),
+                        "min-driver": _text(
+                            "Instead of the floor that follows from CUDA.", r"[0-9]{3}(?:\.[0-9]{1,3}){1,2}"
+                        ),
                         "min-free-memory": _text("Per GPU, before launch.", _SIZE),
                         "exclusive": {"type": "boolean", "description": "No other process on the GPUs."},
                     },
@@ -125,7 +127,7 @@ def profile_schema() -> dict[str, Any]:
                     "What the lock is made for.",
                     {
                         "machine": {"enum": list(MACHINES)},
-                        "glibc": _text("The oldest glibc it may meet.", r"2\.\d{1,2}"),
+                        "glibc": _text("The oldest glibc it may meet.", r"2\.[0-9]{1,2}"),
                     },
                 ),
                 "build": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -30,14 +31,13 @@ MACHINES: tuple[Literal["x86_64", "aarch64"], ...] = ("x86_64", "aarch64")
 LINTS: tuple[Lint, ...] = ("off", "warn", "error")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
-_CUDA = re.compile(r"\d{1,2}\.\d")
-_CAPABILITY = re.compile(r"\d{1,2}\.\d")
-_DRIVER = re.compile(r"\d{3}(?:\.\d{1,3}){1,2}")
-_GLIBC = re.compile(r"2\.\d{1,2}")
+_CUDA = re.compile(r"[0-9]{1,2}\.[0-9]")
+_CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
+_DRIVER = re.compile(r"[0-9]{3}(?:\.[0-9]{1,3}){1,2}")
+_GLIBC = re.compile(r"2\.[0-9]{1,2}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _GLOB = re.compile(r"[A-Za-z_*][A-Za-z0-9_*?]*")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_URL = re.compile(r"(?:https?|file)://\S+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # What a profile may not let through: each of these has put a foreign library or interpreter into a sealed environment.
 NEVER_PASSED = (
@@ -65,6 +65,22 @@ def requirements(top: Table, key: str, *, plain: bool = False) -> tuple[str, ...
     return tuple(good)
 
 
+def url_fault(url: str) -> str | None:
+    """Return what is wrong with a URL of an index or a file, or None (RFC 3986: scheme, host, port)."""
+    if any(not letter.isprintable() or letter.isspace() for letter in url):
+        return "has white space in it"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        return f"is no URL: {error}"
+    if parts.scheme not in ("https", "http", "file"):
+        return "must begin with https://, http:// or file://"
+    if parts.scheme != "file" and (not host or port == 0):
+        return "names no host, https://HOST/..."
+    return None
+
+
 def _direct(top: Table, key: str, line: str, url: str) -> None:
     """Judge a direct reference: it must be pinned to bytes, by a hash for a file, a full commit for git."""
     if url.startswith("git+"):
@@ -73,6 +89,10 @@ def _direct(top: Table, key: str, line: str, url: str) -> None:
             top.fault(key, f"{line!r}: pin git to a full commit, ...@<40 hexadecimal digits>", found=revision)
     elif not re.search(r"#(?:.*&)?sha256=[0-9a-f]{64}", url):
         top.fault(key, f"{line!r}: pin the file, ...#sha256=<64 hexadecimal digits>", found=line)
+    else:
+        wrong = url_fault(url)
+        if wrong is not None:
+            top.fault(key, f"{line!r}: the URL {wrong}", found=line)
     if re.match(r"[a-z+]+://[^/@]*:[^/@]*@", url):
         top.fault(key, f"{line!r}: credentials do not belong in a profile; use your .netrc", found="credentials")
 
@@ -117,9 +137,10 @@ def indexes(top: Table) -> tuple[Index, ...]:
         name, url = table.text("name"), table.text("url")
         if name is None or not is_profile_name(name):
             table.fault("name", "is missing: the logical name of the index, lower-case letters, digits, -", found=name)
-        if url is None or not _URL.fullmatch(url):
-            table.fault("url", "is missing: where the index is, https://...", found=url)
-        elif re.match(r"[a-z]+://[^/]*@", url):
+        wrong = "is missing: where the index is, https://..." if url is None else url_fault(url)
+        if wrong is not None:
+            table.fault("url", wrong, found=url)
+        elif re.match(r"[a-z]+://[^/]*@", url or ""):
             table.fault(
                 "url",
                 "credentials do not belong in a profile: map the index in your own configuration, or by "

@@ -18,7 +18,7 @@ _HEX = frozenset("0123456789abcdef")
 def is_name(text: str) -> bool:
     """Tell whether a name is a generation's, `0003-a0e09f54`: four digits or more, and eight of its lock's digest."""
     number, _, digest = text.partition("-")
-    return len(number) >= 4 and number.isascii() and number.isdigit() and len(digest) == 8 and _HEX.issuperset(digest)
+    return len(number) >= 4 and number.isascii() and number.isdecimal() and len(digest) == 8 and _HEX.issuperset(digest)
 
 
 def number(generation: str) -> int:
@@ -51,7 +51,7 @@ def current(environments: str) -> str | None:
 
 def named(there: Sequence[str], wanted: str) -> str | None:
     """Return the generation that a word names: `0003`, `3`, or the whole name."""
-    digits = wanted.isascii() and wanted.isdigit()
+    digits = wanted.isascii() and wanted.isdecimal()
     bare = wanted.lstrip("0")
     return next((one for one in there if one == wanted or (digits and str(number(one)) == bare)), None)
 

@@ -118,7 +118,7 @@ def _candidates(wanted: str, environ: Mapping[str, str]) -> Iterator[tuple[str, 
 
 
 def _micro(path: Path) -> tuple[int, ...]:
-    return tuple(int(part) for part in path.name.replace("-", ".").split(".") if part.isdigit())
+    return tuple(int(part) for part in path.name.replace("-", ".").split(".") if part.isdecimal())
 
 
 def ask(candidate: Path) -> Interpreter | Rejected:

@@ -23,7 +23,7 @@ def read_record(text: str) -> list[Recorded]:
     quoted = '"' in text
     rows = csv.reader(text.splitlines()) if quoted else (line.rsplit(",", 2) for line in text.splitlines())
     return [
-        Recorded(row[0], _hex(row[1]), int(row[2]) if row[2].isdigit() else None)
+        Recorded(row[0], _hex(row[1]), int(row[2]) if row[2].isdecimal() else None)
         for row in rows
         if len(row) == 3 and row[0]
     ]

@@ -26,7 +26,7 @@ def select(words: str, cards: Sequence[Card]) -> tuple[Card, ...]:
     there = ", ".join(str(card.number) for card in cards) or "none"
     for word in words.split(","):
         first, dash, last = word.strip().partition("-")
-        if first.isdigit() and (not dash or last.isdigit()):
+        if first.isdecimal() and (not dash or last.isdecimal()):
             wanted = range(int(first), int(last or first) + 1)
             found = [card for card in cards if card.number in wanted]
             missing = [str(number) for number in wanted if number not in {card.number for card in found}]

@@ -33,7 +33,7 @@ def holders(prefix: str | os.PathLike[str]) -> list[int]:
         return []
     found = []
     for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid() and _has_open(f"/proc/{name}/fd", path, target):
+        if name.isdecimal() and int(name) != os.getpid() and _has_open(f"/proc/{name}/fd", path, target):
             found.append(int(name))
     return sorted(found)
 

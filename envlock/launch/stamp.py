@@ -141,7 +141,7 @@ def read_vital(prefix: str) -> str:
         first = file.readline()
         count = first.rpartition(" ")[2].strip()
         lines = [first]
-        if count.isdigit():
+        if count.isdecimal():
             lines += [file.readline() for _ in range(int(count))]
         return "".join(lines)
 

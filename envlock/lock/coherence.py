@@ -16,7 +16,7 @@ from packaging.version import Version
 from envlock.lock.document import Package
 from envlock.lock.twins import SUFFIX
 
-_LOCAL = re.compile(r"^cu(\d{2})(\d)$")
+_LOCAL = re.compile(r"^cu([0-9]{2})([0-9])$")
 # Distributions that carry the CUDA runtime's own version, most telling first.
 _RUNTIMES = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12")
 

@@ -154,7 +154,7 @@ def _parsed(text: str, file: str, again: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
+        found = re.search(r"line ([0-9]+)", str(error))
         fault = Fault("", f"not TOML, or cut short: {error}", line=int(found[1]) if found else None)
         raise LockError(file, [fault], hint=again) from error
 

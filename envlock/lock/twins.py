@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from envlock.lock.document import Package
 
-SUFFIX = re.compile(r"(.+)-cu(\d{2})$", re.ASCII)
+SUFFIX = re.compile(r"(.+)-cu([0-9]{2})$", re.ASCII)
 """`nvidia-nccl-cu13` is nccl for CUDA 13."""
 
 

@@ -136,7 +136,7 @@ def downgrades(difference: Difference) -> Iterator[Finding]:
 def _older(version: str, other: str) -> bool:
     """Tell whether a version is before another (PEP 440); what is no version is before nothing."""
     mine, theirs = version.split("."), other.split(".")
-    if version.isascii() and other.isascii() and all(part.isdigit() for part in (*mine, *theirs)):
+    if version.isascii() and other.isascii() and all(part.isdecimal() for part in (*mine, *theirs)):
         most = max(len(mine), len(theirs))
         return [int(part) for part in mine] + [0] * (most - len(mine)) < [int(part) for part in theirs] + [0] * (
             most - len(theirs)

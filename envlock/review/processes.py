@@ -11,7 +11,7 @@ def users_of(prefixes: list[Path]) -> dict[str, str]:
     wanted = {f"{prefix}/": prefix.name for prefix in prefixes}
     found: dict[str, str] = {}
     for entry in os.listdir("/proc"):
-        if entry.isdigit():
+        if entry.isdecimal():
             for path in _paths(entry):
                 for start, name in wanted.items():
                     if path.startswith(start) and name not in found:

@@ -33,7 +33,7 @@ _EM_CUDA = struct.pack("<H", EM_CUDA)
 _SECTIONS = (b".nv_fatbin", b"__nv_relfatbin")
 _MOST_PROBLEMS = 8
 _MEMBER = struct.Struct("16s12s6s6s8s10s2s")
-_ARCH_OPTION = re.compile(rb"-arch[= ]sm_(\d+)([af]?)")
+_ARCH_OPTION = re.compile(rb"-arch[= ]sm_([0-9]+)([af]?)")
 
 
 class Malformed(Exception):
@@ -57,7 +57,7 @@ class Target(NamedTuple):
         return f"{prefix}_{self.arch}{self.suffix}"
 
 
-_TARGET = re.compile(r"(sm|compute|lto|unknown)_(\d+)([af]?)(?:@(\d+)\.(\d+))?")
+_TARGET = re.compile(r"(sm|compute|lto|unknown)_([0-9]+)([af]?)(?:@([0-9]+)\.([0-9]+))?")
 _PREFIXES: dict[str, Kind] = {"sm": "sass", "compute": "ptx", "lto": "lto", "unknown": "unknown"}
 
 

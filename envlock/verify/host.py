@@ -27,8 +27,8 @@ _OF_INTEREST = re.compile(
     r"lib(cuda|nvidia-|cudart|cublas|cudnn|nccl|nvrtc|nvJitLink|nvjitlink|cusparse|cufft|cusolver|curand|cupti|nvshmem|cufile"
     r"|npp|nvToolsExt|torch|c10|caffe2|triton|stdc\+\+|gcc_s|gomp|iomp5|python3)[\w+.-]*\.so"
 )
-_LIBCUDA = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)")
-_MODULE = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)")
+_LIBCUDA = re.compile(r"libcuda\.so\.([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
+_MODULE = re.compile(r"Kernel Module\s+(?:for \S+\s+)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 
 
 def observe(environ: Mapping[str, str], *, root: Path = Path("/")) -> Machine:
@@ -105,7 +105,7 @@ def _expected_nodes(root: Path) -> list[str]:
     gpus = []
     folder = root / "proc/driver/nvidia/gpus"
     for gpu in sorted(folder.iterdir()) if folder.is_dir() else ():
-        minor = re.search(r"Device Minor:\s*(\d+)", _read(gpu / "information"))
+        minor = re.search(r"Device Minor:\s*([0-9]+)", _read(gpu / "information"))
         if minor:
             gpus.append(f"/dev/nvidia{minor[1]}")
     return ["/dev/nvidiactl", "/dev/nvidia-uvm", *gpus] if gpus or _read(root / "proc/driver/nvidia/version") else []
@@ -130,7 +130,7 @@ def _majors(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in text.partition("Block devices:")[0].splitlines():
         words = line.split()
-        if len(words) == 2 and words[0].isdigit() and words[1].startswith("nvidia"):
+        if len(words) == 2 and words[0].isdecimal() and words[1].startswith("nvidia"):
             name = "nvidia" if words[1] in ("nvidia-frontend", "nvidia") else words[1]
             found[name] = int(words[0])
     return found

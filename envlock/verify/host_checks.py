@@ -38,7 +38,7 @@ def older(one: str, other: str) -> bool:
     """Tell whether driver `one` is older than `other` (number by number: 580.9 is older than 580.65)."""
 
     def numbers(version: str) -> list[int]:
-        return [int(part) for part in version.split(".") if part.isdigit()]
+        return [int(part) for part in version.split(".") if part.isdecimal()]
 
     left, right = numbers(one), numbers(other)
     width = max(len(left), len(right))

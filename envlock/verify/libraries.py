@@ -28,8 +28,8 @@ from envlock.verify.fatbin import DeviceCode as Code
 from envlock.verify.fatbin import Malformed, parse_target, read_cubin, read_library
 
 FORMAT = 2
-_RELEASE = re.compile(rb"Cuda compilation tools, release (\d+\.\d+)")
-_SHARED = re.compile(r".*\.so(\.\d+)*")
+_RELEASE = re.compile(rb"Cuda compilation tools, release ([0-9]+\.[0-9]+)")
+_SHARED = re.compile(r".*\.so(\.[0-9]+)*")
 # Names that extensions take from torch: C++ of c10, at, torch, caffe2 (functions, vtables, type information) and the
 # stable C shims.
 _TORCH = re.compile(
@@ -176,7 +176,7 @@ def read_buffer(data: mmap.mmap | bytes, *, shared: bool, torch: bool = True) ->
 def newest(versions: frozenset[str], prefix: str) -> str:
     """Return the newest of versions `GLIBC_2.34` without its prefix; empty for none."""
     numbers = [version.removeprefix(prefix) for version in versions if version.startswith(prefix)]
-    plain = [number for number in numbers if all(part.isdigit() for part in number.split("."))]
+    plain = [number for number in numbers if all(part.isdecimal() for part in number.split("."))]
     return max(plain, key=lambda number: [int(part) for part in number.split(".")], default="")
 
 

@@ -130,5 +130,7 @@ def _read(text: str) -> tuple[list[dict[str, Any]], str]:
 
 
 def _last(stderr: str) -> str:
-    lines = [line for line in stderr.splitlines() if line.strip() and not re.match(r"\s*(warnings\.warn|W\d{4})", line)]
+    lines = [
+        line for line in stderr.splitlines() if line.strip() and not re.match(r"\s*(warnings\.warn|W[0-9]{4})", line)
+    ]
     return "\n".join(lines[-4:])[-800:]

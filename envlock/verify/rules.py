@@ -109,13 +109,13 @@ PTXAS_SINCE: dict[int, str] = {
 }
 
 
-_BUILD = re.compile(r"[-_]?(?:cuda|cu|torch)[-_]?\d+")
+_BUILD = re.compile(r"[-_]?(?:cuda|cu|torch)[-_]?[0-9]+")
 
 
 def device(capability: str) -> int:
     """Return `12.0` as 120. Raises ValueError."""
     major, _, minor = capability.partition(".")
-    if not (major.isdigit() and minor.isdigit() and len(minor) == 1):
+    if not (major.isdecimal() and minor.isdecimal() and len(minor) == 1):
         raise ValueError(f"no compute capability: {capability!r}")
     return int(major) * 10 + int(minor)
 

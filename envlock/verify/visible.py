@@ -70,7 +70,7 @@ def _named(word: str, devices: Sequence[Device]) -> list[Device]:
         return [device for device in devices if device.uuid.startswith(word)]
     if kind == "MIG-":
         return [one for device in devices for one in device.slices if one.uuid.startswith(word)]
-    if not (word.isascii() and word.isdigit()):
+    if not (word.isascii() and word.isdecimal()):
         return []
     number = word.lstrip("0") or "0"  # as text: a number of thousands of digits is no number to Python
     return [device for device in devices if str(device.index) == number]

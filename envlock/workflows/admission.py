@@ -271,7 +271,7 @@ def _has_driver(seal: Seal, name: str, host: Mapping[str, str]) -> None:
 
 def driver_version(line: str) -> str | None:
     """Return the driver's version from the first line of /proc/driver/nvidia/version, open and closed modules alike."""
-    found = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)(?:\s|$)", line)
+    found = re.search(r"Kernel Module\b.*?\s([0-9]+\.[0-9]+(?:\.[0-9]+)?)(?:\s|$)", line)
     return found[1] if found else None
 
 

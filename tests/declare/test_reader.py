@@ -36,7 +36,7 @@ def test_the_shipped_profiles_read_and_validate(name: str) -> None:
 
 def test_all_faults_are_told_at_once_with_line_and_nearest_key() -> None:
     found = faults('pyhton = "3.11"\nrequirements = ["six=="]\n[torch]\nversoin = "2.10.0"\ncuda = "12,8"\n')
-    assert [line.split(": ")[0] for line in found] == ["app.toml:2", "app.toml:5", "app.toml:4", "app.toml:1"]
+    assert [line.split(": ")[0] for line in found] == [f"profiles/app.toml:{line}" for line in (2, 5, 4, 1)]
     assert "did you mean 'version'" in found[2]
     assert "did you mean 'python'" in found[3]
 
@@ -90,6 +90,57 @@ def test_a_fault_of_a_parent_is_told_at_the_parent() -> None:
     with pytest.raises(ProfileError) as caught:
         read_profile("app", {"app": 'extends = "base"\n', "base": "python = 3\n"})
     assert caught.value.file == "profiles/base.toml"
+
+
+def test_faults_of_every_file_of_a_chain_are_told_at_once() -> None:
+    found = faults('extends = "base"\nlinks = "hardlnk"\n', base='extends = "root"\npython = 3\n', root="pyhton = 1\n")
+    assert [line.split(": ")[0] for line in found] == [
+        "profiles/app.toml:2",
+        "profiles/base.toml:2",
+        "profiles/root.toml:1",
+    ]
+
+
+def test_what_only_the_whole_contradicts_is_told_where_its_value_stands() -> None:
+    base = 'python = "3.11"\n\n[torch]\nversion = "2.11.0+cu128"\ncuda = "12.8"\n'
+    found = faults('extends = "base"\n[torch]\ncuda = "13.0"\n', base=base)
+    assert found == ["profiles/base.toml:4: torch.version: +cu128 contradicts cuda = '13.0'"]
+    missing = faults('extends = "base"\n', base='python = "3.11"\n[torch]\nversion = "2.11.0"\n')
+    assert missing[0].startswith("profiles/base.toml:2: torch.cuda: is missing")
+
+
+_TORCH = '[torch]\nversion = "2.11.0"\ncuda = {}\n'
+_INDEX = '[[index]]\nname = "a"\nurl = "{}"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (_INDEX.format("https://[::1"), "url"),
+        (_INDEX.format("https://example.invalid:99999/simple"), "url"),
+        (_INDEX.format("https://example.invalid:port/simple"), "url"),
+        (_INDEX.format("https://"), "url"),
+        (_INDEX.format("https:///simple"), "url"),
+        (_INDEX.format("ftp://example.invalid/simple"), "url"),
+        (_INDEX.format("https://example.invalid/a b"), "url"),
+        (_INDEX.format("example.invalid/simple"), "url"),
+        (f'requirements = ["x @ https://example.invalid:99999/x.whl#sha256={"0" * 64}"]\n', "requirements"),
+        (f'requirements = ["x @ ftp://example.invalid/x.whl#sha256={"0" * 64}"]\n', "requirements"),
+        ('exclude-newer = "2026-99-99"\n', "exclude-newer"),
+        ('exclude-newer = "2026-02-29"\n', "exclude-newer"),
+        ('exclude-newer = "2026-11-30T25:00:00Z"\n', "exclude-newer"),
+        (_TORCH.format('"\u0661\u0662.\u0668"'), "torch.cuda"),
+        ('[gpu]\ncompute-capability = "\u0661\u0662.\u0660"\n', "gpu.compute-capability"),
+        ('[gpu]\ncompute-capability = "12.0"\nmin-driver = "\u0665\u0667\u0660.26"\n', "gpu.min-driver"),
+        ('[gpu]\ncompute-capability = "12.0"\nmin-free-memory = "\u0669 GiB"\n', "gpu.min-free-memory"),
+        ('[platform]\nglibc = "2.\u0663\u0665"\n', "platform.glibc"),
+    ],
+)
+def test_values_that_only_look_right_are_faults(text: str, key: str) -> None:
+    found = faults(f'python = "3.11"\n{text}')
+    assert len(found) == 1
+    assert key in found[0]
+    assert read_profile("app", {"app": 'python = "3.11"\nexclude-newer = "2028-02-29"\n'}).exclude_newer == "2028-02-29"
 
 
 def test_order_and_comments_do_not_change_the_fingerprint_but_wishes_do() -> None:

@@ -11,7 +11,7 @@ from envlock.verify.coverage import required
 from envlock.verify.facts import Binary
 from envlock.verify.subject import Subject
 
-_TAG = re.compile(r"\.cpython-(\d)(\d+)-")
+_TAG = re.compile(r"\.cpython-([0-9])([0-9]+)-")
 # `Ss`, `RKSs`: std::string of the C++ ABI before C++11, which torch has not been built with since 2.6.
 _OLD_STRING = re.compile(r"(?:RK|R|P|^|[a-z])Ss(?:[a-zA-Z_]|$)")
 
@@ -91,7 +91,7 @@ def _glibc(subject: Subject) -> Check:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())
 
 
 def _python(subject: Subject) -> Check:

@@ -9,7 +9,7 @@ from envlock.verify.check import Check
 from envlock.verify.checks.told import bad, good, listed, skipped
 from envlock.verify.subject import Subject
 
-_TWIN = re.compile(r"(nvidia-[a-z0-9-]+?)-cu(\d\d)")
+_TWIN = re.compile(r"(nvidia-[a-z0-9-]+?)-cu([0-9][0-9])")
 _PARTS = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
 
 
@@ -60,7 +60,7 @@ def _flashinfer(subject: Subject) -> Check:
     if len(parts) < 2:
         return skipped(name, "flashinfer has no parts here that could differ")
     told = ", ".join(f"{part} {version}" for part, version in parts.items())
-    builds = {version.split("+")[1] for version in parts.values() if re.search(r"\+cu\d", version)}
+    builds = {version.split("+")[1] for version in parts.values() if re.search(r"\+cu[0-9]", version)}
     torch = subject.facts.torch
     short = "" if torch is None or torch.cuda is None else f"cu{torch.cuda.replace('.', '')}"
     if len({version.split("+")[0] for version in parts.values()}) == 1 and builds <= {short}:

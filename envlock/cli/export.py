@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import click
@@ -11,6 +12,8 @@ from envlock import disk
 from envlock.cli import context
 from envlock.review.exports import FORMATS
 from envlock.workflows import export as workflow
+
+_PYLOCK_NAME = re.compile(r"pylock(?:\.[^.]+)?\.toml")
 
 
 @click.command()
@@ -31,3 +34,5 @@ def export(ctx: click.Context, name: str, form: str, output: Path | None) -> Non
     else:
         disk.write_atomically(output, text)
         click.echo(f"wrote {output}", err=True)
+        if form == "pylock" and not _PYLOCK_NAME.fullmatch(output.name):
+            click.echo("  uv and pip take a pylock by its name: pylock.toml, or pylock.NAME.toml (PEP 751)", err=True)

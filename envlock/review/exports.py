@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from envlock.lock import toml_text
 from envlock.lock.document import Direct, Lock, Package
@@ -124,8 +124,14 @@ def _component(package: Package) -> dict[str, Any]:
 
 
 def _purl(package: Package) -> str:
-    """Return a package URL (purl-spec, type pypi): the version percent-encoded where it must be."""
-    return f"pkg:pypi/{package.name}@{package.version.replace('+', '%2B')}"
+    """Return a package URL (purl-spec, type pypi), with where it is from when that is no index."""
+    purl = f"pkg:pypi/{package.name}@{quote(package.version, safe='!')}"
+    direct = package.direct
+    if direct is None:
+        return purl
+    if direct.kind == "git":
+        return f"{purl}?vcs_url={quote(f'git+{direct.location}@{direct.revision}', safe=':/')}"
+    return f"{purl}?download_url={quote(direct.location, safe=':/')}"
 
 
 FORMATS: Mapping[str, Callable[[Lock, Urls], str]] = {

@@ -79,6 +79,8 @@ def test_it_is_locked_installed_and_run(direct: tuple[Project, str]) -> None:
     assert "own @ " in project.ok("export", "app", "--format", "requirements").out
     exported = project.root / "pylock.toml"
     project.ok("export", "app", "--format", "pylock", "-o", str(exported))
+    misnamed = project.ok("export", "app", "--format", "pylock", "-o", str(project.root / "p.toml"))
+    assert "pylock.NAME.toml" in misnamed.err
     target = project.root / "by-uv"
     subprocess.run([uv.binary(), "venv", "-q", "--python", sys.executable, target], check=True)
     argv = ["pip", "sync", "-q", "--python", str(target), "--preview", str(exported)]

@@ -93,7 +93,10 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
             folders = beside.submit(inventory.folders, prefix)
         memory.save()
         # Only now: byte code is kept by the wheel's hash, so it may be compiled from checked sources alone.
-        if code.compile_missing(_sources(digests, found), say):
+        sources = _sources(digests, found, os.path.relpath(site, prefix), stock)
+        built_here = sources.keys() - set(digests.values())
+        code.link_cached(built_here)
+        if code.compile_missing(sources, say) or built_here:
             folders = beside.submit(inventory.folders, prefix)
         stock = replace(stock, tree=stock.tree._replace(folders=folders.result()))
         return seal_tree(plan, prefix, generation, stock, how)
@@ -132,8 +135,13 @@ def _install(prefix: Path, plan: Plan, *, how: str, project: Path, say: Say, nam
 
 
 def _digests(plan: Plan) -> dict[str, str]:
-    """Return distribution -> the hash its byte code is kept under: a wheel's own, or of envlock's own its RECORD's."""
-    digests = {package.name: package.artifacts[0].sha256 for package in plan.lock.packages if package.artifacts}
+    """Return distribution -> the hash its byte code is kept under: a wheel's own, or of envlock's own its RECORD's.
+
+    In the order of linking: of two packages with one file, the one whose bytes are wanted comes last.
+    """
+    wheels = [package for package in plan.lock.packages if package.artifacts and package.artifacts[0].is_wheel]
+    wheels.sort(key=lambda package: package.name in plan.profile.overlaps)
+    digests = {package.name: package.artifacts[0].sha256 for package in wheels}
     for path, content in plan.extra_files.items():
         folder, _, name = path.rpartition("/")
         if name == "RECORD" and folder.endswith(".dist-info"):
@@ -142,18 +150,26 @@ def _digests(plan: Plan) -> dict[str, str]:
     return digests
 
 
-def _sources(digests: Mapping[str, str], installed: Sequence[Distribution]) -> dict[str, list[str]]:
-    """Return digest -> Python files below site-packages."""
+def _sources(
+    digests: Mapping[str, str], installed: Sequence[Distribution], site: str, stock: Stock
+) -> dict[str, list[str]]:
+    """Return digest -> Python files below `site` (relative to the prefix) that are as that digest says.
+
+    A wheel's hash names its byte code only where every file is the wheel's own. What was built here, which one source
+    can be in two ways, and what another package lies over, is named by the files that are there.
+    """
+    there = {entry.path: entry.sha256 for entry in stock.entries}
     sources: dict[str, list[str]] = {}
     for distribution in installed:
+        every = [one for one in distribution.records if one.path.endswith(".py") and not one.path.startswith("..")]
+        own = [one for one in every if not one.sha256 or there.get(f"{site}/{one.path}") == one.sha256]
+        if not own:
+            continue
         digest = digests.get(distribution.name)
-        files = [
-            record.path
-            for record in distribution.records
-            if record.path.endswith(".py") and not record.path.startswith("..")
-        ]
-        if digest and files:
-            sources[digest] = files
+        if digest is None or len(own) != len(every):
+            held = repr(sorted((one.path, one.sha256) for one in own))
+            digest = hashlib.sha256(held.encode()).hexdigest()
+        sources[digest] = [one.path for one in own]
     return sources
 
 

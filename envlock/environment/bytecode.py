@@ -59,7 +59,7 @@ class ByteCode:
         self._prefix = prefix
         self._site = site
         self._tag = cache_key(python)
-        self._root = cache / "bytecode" / self._tag
+        self._root = cache / "bytecode" / f"{self._tag}-2"  # 2: never of a file that another package lies over
         self._environ = environ
 
     def link_cached(self, wheels: Iterable[str]) -> None:

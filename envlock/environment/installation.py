@@ -12,6 +12,7 @@ from envlock.declare.profile import PYPI
 from envlock.errors import IndexFault, RealiseError
 from envlock.lock.document import Lock, Package
 from envlock.resolve import uv
+from envlock.resolve.builds import settings
 from envlock.resolve.request import located
 
 _DOWNLOADED = re.compile(r"^\s*(?:Downloaded|Built) (\S+)")
@@ -62,6 +63,8 @@ def install_lock(
     sizes = {package.name: sum(item.size or 0 for item in package.artifacts) for package in packages}
     progress = _Progress(sizes, on_step)
     with tempfile.TemporaryDirectory(prefix="envlock-sync-") as temporary:
+        config = Path(temporary) / "uv.toml"
+        config.write_text(settings(lock.inputs.get("build")))
         for index, members in groups(packages).items():
             unhashed = [package for package in members if not package.artifacts]
             for hashed, some in ((True, [p for p in members if p.artifacts]), (False, unhashed)):
@@ -76,6 +79,7 @@ def install_lock(
                     index_url=urls.get(index or PYPI),
                     index=index or "its own URL",
                     hashed=hashed,
+                    config=config,
                     links=links,
                     offline=offline,
                     environ=environ,
@@ -103,6 +107,7 @@ def _install_group(
     index_url: str | None,
     index: str,
     hashed: bool,
+    config: Path,
     links: str,
     offline: bool,
     environ: Mapping[str, str],
@@ -120,6 +125,7 @@ def _install_group(
             offline=without_network,
             link_mode=links,
             require_hashes=hashed,
+            config=config,
             no_build_isolation=isolated_not,
             reinstall=again,
             refresh=again,

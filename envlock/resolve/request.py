@@ -10,8 +10,9 @@ from urllib.parse import quote
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from envlock.declare.profile import PYPI, Profile
+from envlock.declare.profile import PYPI, Profile, lock_inputs
 from envlock.lock import toml_text
+from envlock.resolve.builds import settings
 from envlock.resolve.target import python_minor, uv_platform
 
 PROJECT = "envlock-request"
@@ -91,6 +92,7 @@ def build_request(
         "constraints.txt": _lines(profile.constraints),
         "overrides.txt": _lines(located(line, project_root) for line in profile.overrides),
         "excludes.txt": _lines(profile.exclude),
+        "uv.toml": settings(lock_inputs(profile).get("build")),
         "pins.txt": _lines(f"{name}=={version}" for name, version in sorted(pins.items())),
     }
     return Request(files=files, options=tuple(options))

@@ -86,9 +86,10 @@ def compile_request(
         tables = tables or "packages = []\n"  # a lock of direct references alone
         output.write_text(f'lock-version = "1.0"\ncreated-by = "envlock"\n{tables}')
     argv: list[str | os.PathLike[str]] = [
-        binary(), "pip", "compile", "pyproject.toml", "--no-config", "--python", sys.executable,
+        binary(), "pip", "compile", "pyproject.toml", "--python", sys.executable,
         "--output-file", output.name, *request.options,
     ]  # fmt: skip
+    argv += _configured(folder / "uv.toml")
     argv += ["--format", "pylock.toml"] if pylock else ["--emit-index-annotation", "--annotation-style", "split"]
     for option, file in (("-c", "constraints.txt"), ("--overrides", "overrides.txt"), ("--excludes", "excludes.txt")):
         if request.files.get(file):
@@ -195,6 +196,7 @@ def install(
     offline: bool,
     link_mode: str,
     require_hashes: bool = True,
+    config: Path | None = None,
     no_build_isolation: Sequence[str] = (),
     reinstall: Sequence[str] = (),
     refresh: Sequence[str] = (),
@@ -202,12 +204,14 @@ def install(
 ) -> system.Completed:
     """Install exactly the listed artifacts into a prefix envlock made; nothing else is resolved or touched.
 
-    `index_url` None means uv's default index. The result is returned whatever it is: the caller knows what to try next.
+    `index_url` None means uv's default index; `config` says how packages are built. The result is returned whatever it
+    is: the caller knows what to try next.
     """
     argv: list[str | os.PathLike[str]] = [
-        binary(), "pip", "install", "--no-config", "--python", prefix / "bin" / "python", "--no-python-downloads",
+        binary(), "pip", "install", "--python", prefix / "bin" / "python", "--no-python-downloads",
         "--no-deps", "--link-mode", link_mode, "--color", "never", "-r", requirements,
     ]  # fmt: skip
+    argv += _configured(config)
     if require_hashes:
         argv.append("--require-hashes")
     if index_url is not None:
@@ -221,6 +225,13 @@ def install(
     for name in refresh:
         argv += ["--refresh-package", name]
     return system.run(argv, env=environment(environ), on_stderr_line=on_line)
+
+
+def _configured(config: Path | None) -> list[str]:
+    """Return the words that make uv read this configuration and no other."""
+    if config is None or not config.is_file() or not config.stat().st_size:
+        return ["--no-config"]
+    return ["--config-file", str(config)]
 
 
 def clean_cache(names: Sequence[str], *, environ: Mapping[str, str]) -> None:

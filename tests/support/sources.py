@@ -17,9 +17,16 @@ METADATA = f"Metadata-Version: 2.1\\nName: {{NAME}}\\nVersion: {{VERSION}}\\n" +
     f"Requires-Dist: {{line}}\\n" for line in REQUIRES)
 
 
+try:
+    import helper
+    HELPER = helper.__version__
+except ImportError:
+    HELPER = None
+
+
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     files = {{
-        f"{{NAME}}/__init__.py": f"__version__ = {{VERSION!r}}\\n",
+        f"{{NAME}}/__init__.py": f"__version__ = {{VERSION!r}}\\nBUILT = {{[os.environ.get('BUILD_FLAG'), HELPER]!r}}\\n",
         f"{{INFO}}/METADATA": METADATA,
         f"{{INFO}}/WHEEL": "Wheel-Version: 1.0\\nGenerator: own\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
     }}

@@ -131,3 +131,26 @@ def test_what_is_gone_is_told_by_name(project: Project, kind: str) -> None:
     assert refused.code not in (0, 1) or "error" in refused.err
     assert "Traceback" not in refused.err
     assert "own" in refused.err
+
+
+def test_a_build_gets_its_own_requirements_and_variables_and_no_other_does(project: Project) -> None:
+    project.wheel("helper", "1.0")
+    project.wheel("helper", "2.0")
+    for name in ("own", "other"):
+        make_sdist(project.index.folder, name, "1.0")
+    more = '[build.own]\nrequires = ["helper==1.0"]\nenv = { BUILD_FLAG = "tuned" }\n'
+    project.simple_profile("app", "own", "other", more=more)
+    project.ok("lock")
+    project.ok("sync", env={"BUILD_FLAG": "of the caller"})
+    told = project.ok("run", "app", "--", "python", "-c", "import own, other; print(own.BUILT, other.BUILT)").out
+    assert told.strip() == "['tuned', '1.0'] [None, None]"
+    assert not list(project.site("app").glob("helper*"))
+    project.simple_profile("app", "own", "other", more=more.replace("tuned", "otherwise"))
+    assert project.run("lock", "--check").code == 1
+    project.ok("lock")
+    project.ok("sync")
+    told = project.ok("run", "app", "--", "python", "-c", "import own, other; print(own.BUILT, other.BUILT)").out
+    assert told.strip() == "['otherwise', '1.0'] [None, None]"
+    project.simple_profile("app", "own", more='[build.own]\nrequires = ["helper==9"]\n')
+    refused = project.run("lock")
+    assert refused.code != 0 or project.run("sync").code != 0

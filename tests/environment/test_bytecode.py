@@ -1,0 +1,29 @@
+"""Byte code is never checked against its source at run time, so it must be that source's wherever it comes from."""
+
+from __future__ import annotations
+
+from tests.support.project import Project
+
+TELL = "import shared; print(shared.WHO)"
+
+
+def test_of_two_packages_with_one_file_the_byte_code_is_the_winners_and_stays_out_of_the_losers_cache(
+    project: Project,
+) -> None:
+    for name in ("alpha", "zulu"):
+        project.wheel(name, "1.0", files={"shared.py": f"WHO = {name!r}\n"})
+    for winner, loser in (("alpha", "zulu"), ("zulu", "alpha")):
+        profile = f"{winner}-wins"
+        project.simple_profile(profile, "alpha", "zulu", more=f'[overlaps]\n{winner} = ["{loser}"]\n')
+        project.ok("lock", profile)
+        project.ok("sync", profile)
+        assert project.ok("run", profile, "--", "python", "-c", TELL).out.strip() == winner
+    for name in ("alpha", "zulu"):
+        project.simple_profile(f"{name}-alone", name)
+        project.ok("lock", f"{name}-alone")
+        project.ok("sync", f"{name}-alone")
+        assert project.ok("run", f"{name}-alone", "--", "python", "-c", TELL).out.strip() == name
+        assert list(project.site(f"{name}-alone").glob("__pycache__/shared.*.pyc"))
+    for winner in ("alpha", "zulu"):  # again, with every cache filled
+        project.ok("sync", "--rebuild", f"{winner}-wins")
+        assert project.ok("run", f"{winner}-wins", "--", "python", "-c", TELL).out.strip() == winner

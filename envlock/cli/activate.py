@@ -26,7 +26,7 @@ def activate(ctx: click.Context, name: str, kind: str | None, no_gpu: bool, no_p
 
     Example: eval "$(envlock activate train-cu128)"        (fish: envlock activate train-cu128 | source)
     """
-    from envlock.launch import activation  # late: completion needs none of it
+    from envlock.launch import activation, lease  # late: completion needs none of it
     from envlock.workflows import shell as workflow
 
     layout = context.layout(ctx)
@@ -43,8 +43,11 @@ def activate(ctx: click.Context, name: str, kind: str | None, no_gpu: bool, no_p
         launch = workflow.enter(layout, name, os.environ, no_gpu=no_gpu)
         after = {**launch.composition.env, "ENVLOCK_ACTIVATED": name}
         words = [] if workflow.finds("envlock", after["PATH"]) else context.envlock_words(None)
-        text = activation.fish if chosen == "fish" else activation.posix
-        printed = text(name, os.environ, after, prompt=not no_prompt, envlock=words)
+        if chosen == "fish":
+            printed = activation.fish(name, os.environ, after, prompt=not no_prompt, envlock=words)
+        else:
+            held = f"{after['VIRTUAL_ENV']}/{lease.FILE}"
+            printed = activation.posix(name, os.environ, after, prompt=not no_prompt, envlock=words, lease=held)
     sys.stdout.buffer.write(os.fsencode(printed))
     sys.stdout.buffer.flush()
 

@@ -20,8 +20,13 @@ def posix(
     *,
     prompt: bool,
     envlock: Sequence[str] = (),
+    lease: str | None = None,
 ) -> str:
-    """Return text for sh, dash, bash and zsh. `envlock`, if given, becomes a function: PATH no longer leads there."""
+    """Return text for sh, dash, bash and zsh. `envlock`, if given, becomes a function: PATH no longer leads there.
+
+    bash and zsh keep the file `lease` open while the environment is entered, so that gc knows; a plain sh has no
+    descriptor that is surely free.
+    """
     old, new = _changes(before, after)
     enter, leave = [], []
     for variable in sorted({*old, *new}):
@@ -44,6 +49,11 @@ def posix(
             '\tif [ -n "$_envlock_ps1_set" ]; then PS1=$_envlock_ps1; else unset PS1; fi',
             "\tunset _envlock_ps1 _envlock_ps1_set",
         ]
+    if lease is not None:
+        keeps = 'if [ -n "${BASH_VERSION-}${ZSH_VERSION-}" ]; then eval '
+        held = shim.quote(f"exec {{_envlock_lease}}<{shim.quote(lease)}")
+        enter.append(f"{keeps}{held}; fi 2>/dev/null")
+        leave.append(f"\t{keeps}'exec {{_envlock_lease}}<&-'; unset _envlock_lease; fi 2>/dev/null")
     if envlock:
         enter.append(f'envlock() {{ {" ".join(shim.quote(word) for word in envlock)} "$@"; }}')
         leave.append("\tunset -f envlock")
@@ -77,7 +87,7 @@ def fish(
     prompt: bool,
     envlock: Sequence[str] = (),
 ) -> str:
-    """Return text for fish, to be piped into `source`."""
+    """Return text for fish, to be piped into `source`. fish cannot keep a file open, so it holds no lease."""
     old, new = _changes(before, after)
     enter, leave = [], []
     for variable in sorted({*old, *new}):

@@ -38,6 +38,25 @@ def environment(project: Project) -> str:
     )
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_gc_keeps_what_a_shell_is_in_until_it_leaves(launched: Project, shell: str) -> None:
+    launched.ok("sync", "--rebuild", "app")
+    first = launched.prefix("app").name
+    listing = f"{ENVLOCK} gc app --keep 0 --dry-run --json"
+    text = f"""
+    eval "$({ENVLOCK} activate app)"
+    {ENVLOCK} sync --rebuild app 2>/dev/null
+    {listing}
+    envlock_deactivate
+    {listing}
+    """
+    done = ask(launched, shell, text)
+    assert done.returncode == 0, done.stderr
+    entered, left = (json.loads("{" + part) for part in ("\n" + done.stdout).split("\n{")[1:])
+    assert first not in entered["removed"]["app"]
+    assert first in left["removed"]["app"]
+
+
 @POSIX
 def test_deactivation_restores_every_variable(launched: Project, shell: str) -> None:
     text = f"""

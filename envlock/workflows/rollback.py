@@ -53,7 +53,7 @@ def back(
         prefix = f"{environments}/{after}"
         digest = _whole(prefix, after, name)
         before = generations.current(environments)
-        lock = put_back(prefix) if put_back is not None else "left as it is"
+        lock = put_back(prefix) if put_back is not None else _left_alone(project, name, digest)
         disk.point(f"{environments}/current", after)
         event = {
             "event": "rolled-back",
@@ -65,6 +65,16 @@ def back(
         }
         disk.append_line(f"{environments}/history.jsonl", generations.line(event))
     return before, after, lock
+
+
+def _left_alone(project: str, name: str, digest: str) -> str:
+    """Return what is said of a lock file that nobody asked to put back."""
+    try:
+        with open(f"{project}/locks/{name}.toml", "rb") as file:
+            same = canonical.sha256(file.read()) == digest
+    except OSError:
+        same = False
+    return "unchanged" if same else "left as it is"
 
 
 def _whole(prefix: str, generation: str, name: str) -> str:

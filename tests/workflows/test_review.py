@@ -135,6 +135,15 @@ def test_a_rollback_by_its_plainest_words_says_and_writes_the_same(app: Project)
     assert store.current_generation(app.layout, "app") == second
 
 
+def test_a_rollback_to_the_same_lock_says_nothing_of_refusals(app: Project) -> None:
+    app.ok("sync")
+    app.ok("sync", "--rebuild")
+    done = app.ok("rollback", "app")
+    assert "lock file unchanged" in done.err
+    assert "refuse" not in done.err
+    app.ok("run", "app", "--", "true")
+
+
 @pytest.mark.parametrize("words", [("rollback", "app"), ("rollback", "app", "--json")], ids=["plain", "json"])
 @pytest.mark.parametrize("damage", ["edited", "deleted", "moved", "unsealed"])
 def test_nobody_goes_back_to_what_would_not_start(app: Project, words: tuple[str, ...], damage: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -10,13 +11,16 @@ def main() -> None:
     from envlock import where
 
     words = sys.argv[1:]
-    _, rest = where.without_project_option(words)
+    project, rest = where.without_project_option(words)
     verb = rest[0] if rest else ""
-    if verb in ("run", "sync", "lock"):
+    if verb in ("sync", "lock"):
+        from envlock.launch import unchanged
+
+        if unchanged.attempt(rest, where.locate(project, os.environ)):
+            return
+    elif verb == "run":
         from envlock.launch import fast
 
-        if fast.nothing_to_do(words):
-            return
         fast.run(words)
     elif verb in ("why", "rollback", "diff"):
         from envlock.cli import quick

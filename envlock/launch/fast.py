@@ -37,16 +37,6 @@ def run(words: Sequence[str]) -> None:
     attempt(found[0], found[1], request, os.environ)
 
 
-def nothing_to_do(words: Sequence[str]) -> bool:
-    """Answer `sync` and `lock` when nothing changed since they last found nothing to do; return whether that was it."""
-    project, words = where.without_project_option(words)
-    if not words or words[0] not in ("sync", "lock"):
-        return False
-    from envlock.launch import unchanged
-
-    return unchanged.attempt(words, where.locate(project, os.environ))
-
-
 def attempt(project: str, home: str, request: options.Request, variables: Mapping[str, str]) -> None:
     """Become the command when everything is as the ticket says; return otherwise."""
     name = request.name

@@ -11,18 +11,24 @@ from envlock.errors import LaunchRefused
 
 
 def append(file: str, entry: Mapping[str, object]) -> None:
-    """Add one line. Raises LaunchRefused: who asks for a record does not want to launch without."""
+    """Add one line to a file in a folder that is there: a mistyped one is not made.
+
+    Raises LaunchRefused: who asks for a record does not want to launch without.
+    """
     line = json.dumps(dict(entry), ensure_ascii=True, separators=(",", ":")) + "\n"
     try:
-        os.makedirs(os.path.dirname(os.path.abspath(file)), exist_ok=True)
         handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.write(handle, line.encode())
         finally:
             os.close(handle)
     except OSError as error:
+        folder = os.path.dirname(os.path.abspath(file))
+        missing = isinstance(error, FileNotFoundError)
         raise LaunchRefused(
-            f"the launch cannot be written down: {error.strerror}", where=file, hint="give --log another file"
+            f"the launch cannot be written down: {error.strerror}",
+            where=file,
+            hint=f"mkdir -p {folder}, or give --log another file" if missing else "give --log another file",
         ) from error
 
 

@@ -200,6 +200,7 @@ def test_cwd(launched: Project, tmp_path: Path) -> None:
 
 def test_launches_are_written_down_and_listed(launched: Project, tmp_path: Path) -> None:
     log = tmp_path / "logs" / "launches.jsonl"
+    log.parent.mkdir()
     launched.ok("run", "--log", str(log), "app", "--", "leafy", 'a "b"')
     launched.ok("run", "app", "--", "true", env={"ENVLOCK_LOG": str(log)})
     assert shim(launched, "leafy", env={"ENVLOCK_LOG": str(log)}).returncode == 0
@@ -213,6 +214,11 @@ def test_launches_are_written_down_and_listed(launched: Project, tmp_path: Path)
 
 def test_a_log_that_cannot_be_written_refuses_the_launch(launched: Project) -> None:
     refused(launched.run("run", "--log", "/proc/nope/x", "app", *PRINT), "written down")
+
+
+def test_a_mistyped_folder_of_a_log_is_not_made(launched: Project, tmp_path: Path) -> None:
+    refused(launched.run("run", "--log", str(tmp_path / "lgos" / "x"), "app", *PRINT), f"mkdir -p {tmp_path}/lgos")
+    assert not (tmp_path / "lgos").exists()
 
 
 def test_gpus_without_a_driver_are_refused_in_words(launched: Project) -> None:

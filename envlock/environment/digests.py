@@ -5,9 +5,11 @@ An edit in place changes size or mtime, so it is hashed again and noticed. The m
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import marshal
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +22,15 @@ Identity = tuple[int, int, int, int]
 
 
 def sha256_of(path: str | Path) -> str:
-    """Return the sha256 (hex) of a file. Raises OSError."""
-    with open(path, "rb", buffering=0) as file:
+    """Return the sha256 (hex) of a regular file. Raises OSError; also for a pipe, which nobody may ever write to."""
+    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class DigestMemory:

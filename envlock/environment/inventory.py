@@ -18,6 +18,7 @@ from envlock.environment.seal import FOLDER
 from envlock.errors import StoreError
 
 FILE = "inventory"
+SPECIAL = "a pipe, a socket or a device"
 
 
 class Entry(NamedTuple):
@@ -48,8 +49,9 @@ class Found(NamedTuple):
     size: int
     mtime_ns: int
     is_link: bool
+    """A link, or a pipe, socket or device: nothing to open and hash."""
     target: str = ""
-    """Where a link points."""
+    """Where a link points; of the others, what they are."""
     shared: bool = False
     """Whether the file has further names: a hard link into a cache, whose identity comes back."""
 
@@ -82,6 +84,8 @@ def scan(prefix: Path) -> Tree:
         mtime = _nanoseconds(when)
         if kind == "d":
             folders[rest[:-1]] = mtime
+        elif kind not in ("f", "l"):
+            files[rest[:-1]] = Found(int(inode), int(size), mtime, True, SPECIAL)
         elif kind == "l":
             path, _, target = rest.rpartition("\t") if rest.count("\t") == 1 else _apart(prefix, rest)
             files[path] = Found(int(inode), int(size), mtime, True, target)
@@ -132,8 +136,8 @@ def walk(prefix: Path) -> Tree:
                 path = f"{folder}{entry.name}"
                 status = entry.stat(follow_symlinks=False)
                 if not entry.is_dir(follow_symlinks=False):
-                    link = entry.is_symlink()
-                    target = os.readlink(f"{root}/{path}") if link else ""
+                    link = not entry.is_file(follow_symlinks=False)
+                    target = (os.readlink(f"{root}/{path}") if entry.is_symlink() else SPECIAL) if link else ""
                     shared = not link and status.st_nlink > 1
                     files[path] = Found(status.st_ino, status.st_size, status.st_mtime_ns, link, target, shared)
                 elif entry.name != "__pycache__" and (folder or entry.name not in _UNSEEN):

@@ -1,0 +1,44 @@
+"""What lies in a prefix is looked at without ever waiting for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from envlock.environment.digests import sha256_of
+from envlock.environment.inventory import SPECIAL, drift, scan, walk
+from tests.support.project import Project
+
+
+def test_find_and_the_walk_see_the_same_and_a_pipe_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_text("x")
+    os.link(tmp_path / "a" / "file", tmp_path / "second name")
+    (tmp_path / "link").symlink_to("a/file\twith a tab")
+    os.mkfifo(tmp_path / "a" / "pipe")
+    (tmp_path / "a" / "__pycache__").mkdir()
+    (tmp_path / "a" / "__pycache__" / "x.pyc").write_text("")
+    found = scan(tmp_path)
+    assert found == walk(tmp_path)
+    assert set(found.files) == {"a/file", "second name", "link", "a/pipe"}
+    assert (found.files["a/pipe"].target, found.files["link"].target) == (SPECIAL, "a/file\twith a tab")
+    assert found.files["a/file"].shared
+    with pytest.raises(OSError, match="not a regular file"):
+        sha256_of(tmp_path / "a" / "pipe")
+
+
+def test_a_pipe_in_an_environment_is_told_and_not_waited_for(project: Project) -> None:
+    project.wheel("leaf", "1.0")
+    project.simple_profile("app", "leaf")
+    project.ok("lock")
+    project.ok("sync")
+    os.mkfifo(project.site("app") / "leaf" / "pipe")
+    assert [item.kind for item in drift(project.prefix("app"), deep=True)] == ["added"]
+    python = str(project.prefix("app") / "bin" / "python")
+    assert project.run("verify", "--python", python, "--tier", "static", "--deep").code in (0, 1)
+    (project.site("app") / "leaf" / "__init__.py").unlink()
+    os.mkfifo(project.site("app") / "leaf" / "__init__.py")
+    assert "leaf/__init__.py" in project.run("verify", "app", "--tier", "static", "--deep").out
+    assert project.run("run", "app", "--", "true").code == 125

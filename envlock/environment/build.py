@@ -91,7 +91,6 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
             found, stock = _mend(prefix, plan, stock.damage, how=how, project=layout.project, memory=memory, say=say)
             code.link_cached(digests.values())
             folders = beside.submit(inventory.folders, prefix)
-        memory.save()
         # Only now: byte code is kept by the wheel's hash, so it may be compiled from checked sources alone.
         sources = _sources(digests, found, os.path.relpath(site, prefix), stock)
         built_here = sources.keys() - set(digests.values())
@@ -99,7 +98,9 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
         if code.compile_missing(sources, say) or built_here:
             folders = beside.submit(inventory.folders, prefix)
         stock = replace(stock, tree=stock.tree._replace(folders=folders.result()))
-        return seal_tree(plan, prefix, generation, stock, how)
+        made = inventory.byte_code(prefix, memory)
+        memory.save()
+        return seal_tree(plan, prefix, generation, stock, how, made)
 
 
 @contextmanager
@@ -228,7 +229,14 @@ def _write_extras(prefix: Path, files: Mapping[str, bytes]) -> None:
             target.chmod(0o755)
 
 
-def seal_tree(plan: Plan, prefix: Path, generation: str, stock: Stock, how: str) -> Seal:
+def seal_tree(
+    plan: Plan,
+    prefix: Path,
+    generation: str,
+    stock: Stock,
+    how: str,
+    byte_code: Sequence[inventory.Entry] = (),
+) -> Seal:
     """Write the seal of a finished tree, by rename; before it the prefix is nothing, after it an environment."""
     site = site_packages(prefix)
     torch = torch_build(site)
@@ -277,6 +285,7 @@ def seal_tree(plan: Plan, prefix: Path, generation: str, stock: Stock, how: str)
     beside.mkdir()
     files: dict[str, bytes] = {
         inventory.FILE: inventory.dump(stock.entries).encode("utf-8", "surrogateescape"),
+        inventory.BYTE_CODE: inventory.dump(byte_code).encode("utf-8", "surrogateescape"),
         "lock.toml": plan.lock_text,
         "lease": b"",
     }

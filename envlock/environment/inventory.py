@@ -1,13 +1,15 @@
 """What a generation holds, file by file, and what no longer is as it was sealed.
 
 `seal/inventory` has one line a file, sorted by path, tab-separated: `sha256 size mtime_ns package path`; a link
-has `-> TARGET` for its sha256. Byte code in `__pycache__` is not listed: it is derived from files that are, comes
-from envlock's own cache, and is never checked against its source at run time.
+has `-> TARGET` for its sha256. Byte code in `__pycache__` is not listed: it is derived from files that are, and comes
+from envlock's own cache. But it is what runs, never checked against its source, so `seal/bytecode` lists it in the same
+form, and `deep` holds it against that. Byte code that came later (of `python -O`, say) is no drift.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -18,6 +20,7 @@ from envlock.environment.seal import FOLDER
 from envlock.errors import StoreError
 
 FILE = "inventory"
+BYTE_CODE = "bytecode"
 SPECIAL = "a pipe, a socket or a device"
 
 
@@ -106,6 +109,22 @@ def folders(prefix: Path) -> dict[str, int]:
     return found
 
 
+def byte_code(prefix: Path, memory: DigestMemory) -> list[Entry]:
+    """Return the byte code below a prefix, sorted by path; digests of what is shared with the cache are remembered."""
+    root = os.fspath(prefix)
+    device = os.stat(prefix).st_dev
+    items: list[tuple[str, Identity]] = []
+    for folder, _, names in os.walk(prefix):
+        if folder.endswith("/__pycache__"):
+            for name in names:
+                path = f"{folder[len(root) + 1 :]}/{name}"
+                status = os.lstat(f"{root}/{path}")
+                if stat.S_ISREG(status.st_mode):
+                    items.append((path, (device, status.st_ino, status.st_size, status.st_mtime_ns)))
+    digests = memory.hash_all(root, items)
+    return [Entry(path, digests[path], identity[2], identity[3], "") for path, identity in sorted(items)]
+
+
 def _find(prefix: Path, *words: str) -> system.Completed:
     env = {"PATH": os.defpath, "LC_ALL": "C"}
     return system.run(["find", ".", *_SEEN, *words], env=env, cwd=prefix, errors="surrogateescape")
@@ -153,13 +172,13 @@ def dump(entries: Iterable[Entry]) -> str:
     )
 
 
-def read_inventory(prefix: Path) -> dict[str, Entry]:
-    """Return path -> entry as sealed. Raises StoreError when the seal holds none."""
-    path = prefix / FOLDER / FILE
+def read_inventory(prefix: Path, file: str = FILE) -> dict[str, Entry]:
+    """Return path -> entry as sealed in a file of the seal. Raises StoreError when the seal holds none."""
+    path = prefix / FOLDER / file
     entries: dict[str, Entry] = {}
     try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
+        with path.open(encoding="utf-8", errors="surrogateescape") as lines:
+            for line in lines:
                 sha256, size, mtime, package, name = line.rstrip("\n").split("\t", 4)
                 entries[name] = Entry(name, sha256, int(size), int(mtime), package)
     except (OSError, ValueError) as error:
@@ -198,9 +217,20 @@ def drift(prefix: Path, *, deep: bool) -> list[Drift]:
         elif now.mtime_ns != entry.mtime_ns:
             found.append(Drift(path, entry.package, "changed", "modified after it was sealed"))
     found += [Drift(path, entry.package, "missing") for path, entry in sealed.items() if path not in present]
+    if deep and (prefix / FOLDER / BYTE_CODE).exists():
+        found += _byte_code_drift(prefix, read_inventory(prefix, BYTE_CODE))
     if to_hash:
         found += _by_hash(root, to_hash, sealed)
     return sorted(found)
+
+
+def _byte_code_drift(prefix: Path, sealed: dict[str, Entry]) -> list[Drift]:
+    now = {entry.path: entry.sha256 for entry in byte_code(prefix, DigestMemory(Path("/nonexistent")))}
+    return [
+        Drift(path, owner_by_place(path), "missing" if path not in now else "changed", "byte code, which is what runs")
+        for path, entry in sealed.items()
+        if now.get(path) != entry.sha256
+    ]
 
 
 def _by_hash(root: str, items: list[tuple[str, Identity]], sealed: dict[str, Entry]) -> list[Drift]:

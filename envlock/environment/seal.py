@@ -4,6 +4,7 @@ It lies in `GENERATION/seal/`:
 
     seal.json   this model; small, the launch path reads it with `json` alone
     inventory   one line a file, sorted by path (environment/inventory.py)
+    bytecode    the same of `__pycache__`, for `--deep`
     lock.toml   the lock this generation was built from, byte for byte
     code.json   device code per library (verify/)
     stamp       `mtime_ns size path` of what the launch path compares (launch/stamp.py)

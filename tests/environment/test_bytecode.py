@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.support.project import Project
 
 TELL = "import shared; print(shared.WHO)"
@@ -27,3 +31,25 @@ def test_of_two_packages_with_one_file_the_byte_code_is_the_winners_and_stays_ou
     for winner in ("alpha", "zulu"):  # again, with every cache filled
         project.ok("sync", "--rebuild", f"{winner}-wins")
         assert project.ok("run", f"{winner}-wins", "--", "python", "-c", TELL).out.strip() == winner
+
+
+@pytest.mark.parametrize("how", ["in place", "by another file", "deleted"])
+def test_edited_byte_code_is_told_by_deep(project: Project, how: str) -> None:
+    project.wheel("leaf", "1.0")
+    project.simple_profile("app", "leaf")
+    project.ok("lock")
+    project.ok("sync")
+    assert project.run("verify", "app", "--tier", "static", "--deep").code == 0
+    compiled: Path = next(project.site("app").glob("leaf/__pycache__/__init__.*.pyc"))
+    project.ok("run", "app", "--", "python", "-O", "-c", "import leaf")
+    content = compiled.read_bytes()
+    if how == "in place":
+        compiled.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    else:
+        compiled.unlink()
+        if how == "by another file":
+            compiled.write_bytes(content + b"x")
+    told = project.run("verify", "app", "--tier", "static", "--deep")
+    assert told.code == 1
+    assert compiled.name in told.out
+    assert "byte code" in told.out

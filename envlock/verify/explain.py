@@ -84,6 +84,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "A truncated or foreign file fails at import.",
         "envlock sync --rebuild NAME",
     ),
+    "abi.search-path": (
+        "No library carries a path (RPATH, RUNPATH, or a needed library by its full name) to a CUDA outside the environment.",
+        "Built on a machine with a toolkit: where that folder is, another libcudart or cuDNN is loaded beside torch's own.",
+        "build it without that path (patchelf --remove-rpath), or take a wheel that has none",
+    ),
     "abi.torch": (
         "Every torch symbol that an extension needs is exported by this torch, with its C++ ABI.",
         "Built for another torch: `undefined symbol: _ZN3c10...` (flash-attention#723).",

@@ -118,6 +118,24 @@ def moved_script(stack: Stack) -> None:
     (stack.prefix / "bin" / "tool").write_text("#!/usr/bin/python3\n")
 
 
+@pytest.mark.parametrize(
+    ("rpath", "needed", "told"),
+    [
+        ("/usr/local/cuda/lib64", (), "/usr/local/cuda/lib64"),
+        ("$ORIGIN/../lib:/opt/nvidia/cuda-12.8/lib64", (), "/opt/nvidia/cuda-12.8/lib64"),
+        ("", ("/usr/lib/x86_64-linux-gnu/libcudart.so.13",), "/usr/lib/x86_64-linux-gnu/libcudart.so.13"),
+        ("/build/openmpi/lib:$ORIGIN/../torch/lib", ("libcudart.so.13",), ""),
+    ],
+)
+def test_a_library_that_is_sent_to_the_systems_cuda_is_told(
+    stack: Stack, rpath: str, needed: tuple[str, ...], told: str
+) -> None:
+    (stack.site / "kern" / "extra.abi3.so").write_bytes(make.library(rpath=rpath, needed=needed))
+    check = judged(stack.prefix, stack.lock, None)["abi.search-path"]
+    assert check.status == ("warn" if told else "pass")
+    assert told in check.found
+
+
 def cut_library(stack: Stack) -> None:
     path = stack.site / "torch" / "lib" / "libtorch_cuda.so"
     path.write_bytes(path.read_bytes()[:-100])

@@ -12,13 +12,22 @@ from envlock.verify.facts import Binary
 from envlock.verify.subject import Subject
 
 _TAG = re.compile(r"\.cpython-([0-9])([0-9]+)-")
+# Where toolkits and their parts are installed; build machines leave other absolute paths behind, which lead nowhere.
+_SYSTEM_CUDA = re.compile(r"/(?:cuda(?:-[0-9.]+)?|cudnn|nccl|nvidia)(?:/|$)|/lib(?:cud|cublas|nccl|nv)[A-Za-z_]*\.so")
 # `Ss`, `RKSs`: std::string of the C++ ABI before C++11, which torch has not been built with since 2.6.
 _OLD_STRING = re.compile(r"(?:RK|R|P|^|[a-z])Ss(?:[a-zA-Z_]|$)")
 
 
 def checks(subject: Subject) -> tuple[Check, ...]:
     """Judge what the loader would find out at import."""
-    return (_torch(subject), _damaged(subject), _glibc(subject), _python(subject), _toolchain(subject))
+    return (
+        _torch(subject),
+        _damaged(subject),
+        _search(subject),
+        _glibc(subject),
+        _python(subject),
+        _toolchain(subject),
+    )
 
 
 def _torch(subject: Subject) -> Check:
@@ -60,6 +69,28 @@ def _damaged(subject: Subject) -> Check:
         found=listed([f"{binary.path}: {binary.problem}" for binary in grave or wrong]),
         where=f"{subject.site}/{(grave or wrong)[0].path}",
         remedy="damaged or truncated: envlock sync --rebuild",
+    )
+
+
+def _search(subject: Subject) -> Check:
+    """Judge where the loader is told to look before it looks in the environment (ld.so(8): RPATH, RUNPATH, a path)."""
+    name = "abi.search-path"
+    wrong: list[tuple[Binary, str]] = []
+    for binary in subject.facts.binaries:
+        told = (*binary.search.partition(" ")[2].split(":"), *binary.needed)
+        foreign = [path for path in told if path.startswith("/") and _SYSTEM_CUDA.search(path)]
+        wrong += [(binary, path) for path in foreign]
+    if not wrong:
+        return good(name, found="no library is sent to a CUDA outside the environment")
+    binary = wrong[0][0]
+    return bad(
+        name,
+        status="warn",
+        expected="CUDA libraries from the environment alone",
+        found=listed([f"{one.path} looks in {path}" for one, path in wrong]),
+        where=f"{subject.site}/{binary.path}",
+        remedy=f"on a host that has that folder {binary.package or 'it'} loads the CUDA there: "
+        "build it without that path, or take a wheel that has none",
     )
 
 

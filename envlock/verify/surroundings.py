@@ -24,7 +24,9 @@ def read_surroundings(prefix: Path, site: Path, drift: Iterable[Drift]) -> Surro
     sealed = _sealed_at(prefix)
     return Surroundings(
         path_files=tuple(PathFile(name, _lines(site / name)) for name in names if name.endswith(".pth")),
-        startup=tuple(name for name in names if name.removesuffix(".py") in ("sitecustomize", "usercustomize")),
+        startup=tuple(
+            name for name in names if name.split(".", 1)[0] in ("sitecustomize", "usercustomize")
+        ),  # any suffix
         leftovers=tuple(name for name in names if name.startswith("~")),
         system_site=config.get("include-system-site-packages", "false").lower() == "true" or not config,
         user_packages=_user_packages(minor),

@@ -119,6 +119,23 @@ def moved_script(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["sitecustomize.py", "usercustomize.pyc", "sitecustomize.cpython-311-x86_64-linux-gnu.so", "sitecustomize.so"],
+)
+def test_what_python_imports_by_itself_is_told_in_whatever_form(stack: Stack, name: str) -> None:
+    (stack.site / name).write_bytes(b"")
+    check = judged(stack.prefix, stack.lock, None)["startup.modules"]
+    assert (check.status, check.found) == ("warn", name)
+
+
+def test_a_script_that_leads_out_by_dots_is_told(stack: Stack) -> None:
+    (stack.prefix / "bin" / "tool").write_text(f"#!{stack.prefix}/bin/../../elsewhere/bin/python\n")
+    check = judged(stack.prefix, stack.lock, None)["startup.scripts"]
+    assert check.status == "fail"
+    assert "elsewhere" in check.found
+
+
+@pytest.mark.parametrize(
     ("rpath", "needed", "told"),
     [
         ("/usr/local/cuda/lib64", (), "/usr/local/cuda/lib64"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from envlock.verify.check import Check
 from envlock.verify.checks.told import bad, good, listed, skipped
 from envlock.verify.subject import PathFile, Subject
@@ -83,6 +85,11 @@ def _outside(subject: Subject) -> Check:
     )
 
 
+def _plain(interpreter: str) -> str:
+    """Return an interpreter's path without `..`, which would lead out of the folder it seems to lie in."""
+    return interpreter if interpreter.startswith("$") else posixpath.normpath(interpreter)
+
+
 def _scripts(subject: Subject) -> Check:
     name = "startup.scripts"
     if not subject.facts.scripts:
@@ -90,7 +97,7 @@ def _scripts(subject: Subject) -> Check:
     own = f"{subject.prefix}/bin/"
     # `$(dirname ...)`: envlock's own pip finds the interpreter that lies beside it
     either = (own, f"{subject.real or subject.prefix}/bin/", "$(dirname")
-    wrong = [item for item in subject.facts.scripts if not item[1].startswith(either)]
+    wrong = [item for item in subject.facts.scripts if not _plain(item[1]).startswith(either)]
     if not wrong:
         return good(name, found=f"{len(subject.facts.scripts)} console scripts start this environment's Python")
     return bad(

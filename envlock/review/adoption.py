@@ -27,6 +27,8 @@ class Installed:
     """Normalised names it depends on, whatever their markers."""
     origin: str = ""
     """Why it cannot be in a lock: an editable or local source, by direct_url.json, or old metadata."""
+    extras: tuple[str, ...] = ()
+    """Extras that were asked for; an environment does not tell, a lock may."""
     url: str = ""
     """Its direct reference, pinned to bytes (PEP 610): `git+URL@COMMIT`, `URL#sha256=...`; empty from an index."""
 
@@ -124,7 +126,8 @@ def index_name(build: str) -> str:
 
 
 def _line(one: Installed) -> str:
-    return f"{one.name} @ {one.url}" if one.url else f"{one.name}=={one.version}"
+    extras = f"[{','.join(one.extras)}]" if one.extras else ""
+    return f"{one.name} @ {one.url}" if one.url else f"{one.name}{extras}=={one.version}"
 
 
 def _is_prerelease(version: str) -> bool:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envlock import disk
+from envlock.declare.profile import Profile
 from envlock.errors import UsageError
 from envlock.layout import Layout, is_profile_name
 from envlock.lock.document import Lock
+from envlock.resolve.target import marker_environment
 from envlock.review.adoption import Adopted, profile_text, understand
 from envlock.review.imports import Pinned, read
 from envlock.workflows import lock
@@ -33,7 +35,8 @@ def import_lock(
         raise UsageError(f"{name!r} cannot name a profile", expected="lower-case letters, digits, - and _")
     if layout.profile(name).exists():
         raise UsageError(f"profiles/{name}.toml is there already", hint="choose another name with --as")
-    pinned = read(file.name, file.read_text(errors="replace"))
+    target = marker_environment(Profile(name=name, python=python))
+    pinned = read(file.name, file.read_text(errors="replace"), {key: str(held) for key, held in target.items()})
     adopted = understand(python, None, pinned.packages)
     disk.write_atomically(layout.profile(name), profile_text(adopted, file.name))
     try:

@@ -14,12 +14,15 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeVar
 
 from envlock.errors import ToolMissing
 
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _prctl = ctypes.CDLL(None).prctl
 
@@ -30,6 +33,33 @@ def _die_with_parent() -> None:
     A process group of its own keeps Ctrl-C from it, and so also the kill that a terminal or a scheduler sends to ours.
     """
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_running: set[subprocess.Popen[str]] = set()
+_interrupted = threading.Event()
+_PATIENCE = 5.0  # seconds that threads get to clean up after Ctrl-C; one that reads from a silent index may take longer
+
+
+def side_by_side(work: Callable[[_Item], _Result], items: Iterable[_Item], workers: int) -> list[_Result]:
+    """Return `work(item)` of every item, done by threads that may start children; the first exception is raised.
+
+    Ctrl-C reaches the main thread alone: it ends the children of all threads, so that each thread cleans up after
+    itself, and does not wait for one that waits for the network.
+    """
+    pool = ThreadPoolExecutor(workers)
+    futures = [pool.submit(work, item) for item in items]
+    try:
+        return [future.result() for future in futures]
+    except KeyboardInterrupt:
+        _interrupted.set()
+        for future in futures:
+            future.cancel()
+        for process in tuple(_running):
+            end_group(process)
+        wait(futures, timeout=_PATIENCE)
+        raise
+    finally:
+        pool.shutdown(wait=not _interrupted.is_set(), cancel_futures=_interrupted.is_set())
 
 
 class Completed(NamedTuple):
@@ -70,6 +100,8 @@ def run(
     Raises ToolMissing when the program is not there, TimedOut past `timeout` seconds.
     """
     words = tuple(os.fspath(word) for word in argv)
+    if _interrupted.is_set():
+        raise KeyboardInterrupt
     try:
         process = subprocess.Popen(
             words,
@@ -89,6 +121,7 @@ def run(
         raise ToolMissing(f"{words[0]}: not found", found=str(error)) from error
     except PermissionError as error:
         raise ToolMissing(f"{words[0]}: not executable", found=str(error)) from error
+    _running.add(process)
     try:
         if on_stderr_line is None:
             stdout, stderr = process.communicate(input_text, timeout=timeout)
@@ -101,6 +134,10 @@ def run(
     except BaseException:
         end_group(process)
         raise
+    finally:
+        _running.discard(process)
+    if _interrupted.is_set():
+        raise KeyboardInterrupt
     return Completed(words, process.returncode, stdout, stderr)
 
 

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -127,5 +128,9 @@ def cli(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except click.Abort:
         click.echo("interrupted", err=True)
+        if threading.active_count() > 1:  # one still waits for a silent index, and Python would wait for it
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(130)
         return 130
     return code if isinstance(code, int) else 0

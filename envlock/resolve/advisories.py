@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envlock import system
 from envlock.errors import NotAudited
 from envlock.lock import toml_text
 from envlock.resolve import uv
@@ -43,8 +43,7 @@ class Vulnerability:
 def vulnerabilities(pairs: Iterable[Pair], environ: Mapping[str, str]) -> dict[Pair, tuple[Vulnerability, ...]]:
     """Return what is known of each pair; every pair is a key. Raises NotAudited when not all could be asked."""
     groups = batches(pairs)
-    with ThreadPoolExecutor(max(1, min(len(groups), 4))) as pool:
-        answers = list(pool.map(lambda group: _ask(group, environ), groups))
+    answers = system.side_by_side(lambda group: _ask(group, environ), groups, max(1, min(len(groups), 4)))
     return {pair: found for answer in answers for pair, found in answer.items()}
 
 

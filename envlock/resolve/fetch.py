@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 
 from envlock import __version__
 from envlock.resolve.indexes import credentials
+from envlock.resolve.uv import http_timeout
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_TIMEOUT = 60.0  # seconds without a byte
+_TIMEOUT = 60.0  # seconds without a byte, unless ENVLOCK_HTTP_TIMEOUT says otherwise
 _TAIL = 1 << 16  # bytes of a file's end that are fetched in one go
 PARALLEL = 16
 """Requests at the same time."""
@@ -32,6 +33,7 @@ class Fetcher:
             if login is not None:
                 self._logins[_host(url)] = login
         context = ssl.create_default_context(cafile=environ.get("SSL_CERT_FILE") or None)
+        self._timeout = http_timeout(environ) or _TIMEOUT
         self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
 
     def open(self, url: str, headers: Mapping[str, str] | None = None) -> IO[bytes]:
@@ -42,7 +44,7 @@ class Fetcher:
         if login is not None:
             token = base64.b64encode(":".join(login).encode()).decode()
             request.add_header("Authorization", f"Basic {token}")
-        return cast("IO[bytes]", self._opener.open(request, timeout=_TIMEOUT))
+        return cast("IO[bytes]", self._opener.open(request, timeout=self._timeout))
 
     def read(self, url: str) -> bytes:
         """Return what a URL serves. Raises as `open`."""

@@ -11,13 +11,12 @@ import tarfile
 import urllib.error
 import zipfile
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import IO, cast
 
-from envlock import disk
+from envlock import disk, system
 from envlock.errors import IndexFault
 from envlock.resolve.answer import File
 from envlock.resolve.fetch import PARALLEL, Fetcher, Remote
@@ -101,5 +100,4 @@ def collect(
             on_done(name)
         return name, HeaderParser().parsestr(text)
 
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        return dict(pool.map(one, files.items()))
+    return dict(system.side_by_side(one, files.items(), PARALLEL))

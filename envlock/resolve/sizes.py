@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, cast
 from urllib.parse import unquote, urlsplit
 
-from envlock import disk
+from envlock import disk, system
 from envlock.errors import StoreError
 from envlock.resolve.answer import File
 from envlock.resolve.fetch import PARALLEL, Fetcher, Remote, length
@@ -39,8 +38,8 @@ def collect_sizes(
         on_done()
         return name, size
 
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        return {name: size for name, size in pool.map(one, files.items()) if size is not None}
+    sizes = system.side_by_side(one, files.items(), PARALLEL)
+    return {name: size for name, size in sizes if size is not None}
 
 
 def unpacked_size(fetcher: Fetcher, file: File) -> int | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from envlock import system
-from envlock.errors import IndexFault, RealiseError, ResolutionError, ToolMissing
+from envlock.errors import IndexFault, RealiseError, ResolutionError, ToolMissing, UsageError
 from envlock.resolve.request import Request
 
 # What uv may see of the caller: where things are, how to reach the network, how to speak to git over ssh.
@@ -53,7 +53,29 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     cache = environ.get("ENVLOCK_UV_CACHE_DIR") or environ.get("UV_CACHE_DIR")
     if cache:
         kept["UV_CACHE_DIR"] = cache  # where the cache lies moves no version and no prefix
+    limit = http_timeout(environ)
+    if limit is not None:
+        kept["UV_HTTP_TIMEOUT"] = f"{limit:g}"
     return kept
+
+
+def http_timeout(environ: Mapping[str, str]) -> float | None:
+    """Return ENVLOCK_HTTP_TIMEOUT, the seconds that an index may be silent; None for uv's and envlock's own choice.
+
+    Raises UsageError when it is no such number.
+    """
+    told = environ.get("ENVLOCK_HTTP_TIMEOUT", "")
+    if not told:
+        return None
+    try:
+        limit = float(told)
+    except ValueError:
+        limit = 0.0
+    if not 1 <= limit <= 86400:
+        raise UsageError(
+            "ENVLOCK_HTTP_TIMEOUT is no time limit", expected="seconds, from 1 to 86400", found=told, hint="unset it"
+        )
+    return limit
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
@@ -127,10 +149,14 @@ def explained(stderr: str) -> ResolutionError | IndexFault:
     """Return uv's failure to resolve as an error of ours."""
     details = shortened(stderr)
     if "No solution found" not in stderr and _INDEX_TROUBLE.search(stderr):
+        silent = "timed out" in stderr.lower() or "timeout" in stderr.lower()
         return IndexFault(
-            "an index could not be read",
+            "an index was silent for too long" if silent else "an index could not be read",
             found=_cause(stderr),
-            hint="check the network, or map the index to a mirror with ENVLOCK_INDEX_<NAME>_URL; then run this again",
+            hint="allow it more time with ENVLOCK_HTTP_TIMEOUT=SECONDS, or map it to a nearer mirror with "
+            "ENVLOCK_INDEX_<NAME>_URL"
+            if silent
+            else "check the network, or map the index to a mirror with ENVLOCK_INDEX_<NAME>_URL; then run this again",
             details=details,
         )
     return ResolutionError("the requirements cannot be met together", details=details)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from envlock import system
 from envlock.declare.files import load_profile
 from envlock.declare.profile import PYPI
 from envlock.errors import EnvlockError, IndexFault, NotAudited
@@ -34,10 +35,11 @@ def audit(
     """
     locks = {name: load_lock(layout, name)[0] for name in names}
     urls = {name: _urls(layout, name, lock, environ) for name, lock in locks.items()}
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(_vulnerabilities, locks.values(), environ, say)
-        pages = _pages(locks, urls, environ, say)
-        known = asked.result()
+    jobs: list[Callable[[], Any]] = [
+        lambda: _vulnerabilities(locks.values(), environ, say),
+        lambda: _pages(locks, urls, environ, say),
+    ]
+    known, pages = system.side_by_side(lambda job: job(), jobs, len(jobs))
     return tuple(_judge(name, lock, urls[name], known, pages) for name, lock in locks.items())
 
 
@@ -96,8 +98,7 @@ def _pages(
 
     if wanted:
         say("indexes", f"asking for yanked files, {left} to go")
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        return dict(zip(wanted, pool.map(one, wanted), strict=True))
+    return dict(zip(wanted, system.side_by_side(one, wanted, PARALLEL), strict=True))
 
 
 def _judge(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envlock import disk
+from envlock import disk, system
 from envlock.declare.files import load_profile
 from envlock.declare.profile import Profile
 from envlock.errors import EnvlockError, LockError, LockStale, ResolutionError
@@ -78,8 +77,7 @@ def lock_all(
         except EnvlockError as error:
             return Locked(name=name, changed=False, before=None, after=None, error=error)
 
-    with ThreadPoolExecutor(max(1, min(len(names), 4))) as pool:
-        return tuple(pool.map(one, names))
+    return tuple(system.side_by_side(one, names, max(1, min(len(names), 4))))
 
 
 def lock_one(layout: Layout, name: str, options: Options, environ: Mapping[str, str], say: Say) -> Locked:

@@ -6,11 +6,10 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from envlock import disk
+from envlock import disk, system
 from envlock.declare.files import load_profile
 from envlock.declare.profile import Profile
 from envlock.environment import build, interpreter, origin, store
@@ -70,8 +69,7 @@ def sync_all(
 
     if len(names) == 1:
         return (one(names[0]),)
-    with ThreadPoolExecutor(max(1, min(len(names), 4))) as pool:
-        return tuple(pool.map(one, names))
+    return tuple(system.side_by_side(one, names, max(1, min(len(names), 4))))
 
 
 def sync_one(layout: Layout, name: str, options: Options, environ: Mapping[str, str], say: Say) -> Synced:

@@ -24,7 +24,8 @@ JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 class LoopbackIndex:
     """Serves the wheels of a folder as PEP 503 and PEP 691; `faults` and `requests` may be looked at while it runs.
 
-    Faults: `down` (every connection is cut), `500`, `slow` (`delay` seconds a request), `no-ranges` (whole files only), and by file name in `wrong_hash`
+    Faults: `down` (every connection is cut), `500`, `slow` (`delay` seconds a request), `stall` (takes a request
+    and never answers), `stall-files` (half of a file, then silence), `trickle` (a file in small pieces), `no-ranges` (whole files only), and by file name in `wrong_hash`
     (the page tells another hash), `altered` (other bytes than the page tells), `truncated`, `vanished` (listed, not
     served), `yanked`. `metadata` serves PEP 658 files; `login` asks for basic auth.
     """
@@ -41,6 +42,7 @@ class LoopbackIndex:
         self.vanished: set[str] = set()
         self.yanked: set[str] = set()
         self.requests: list[str] = []
+        self._closing = threading.Event()
         self.unauthorised = 0
         index = self
 
@@ -68,6 +70,7 @@ class LoopbackIndex:
         return f"http://{user}127.0.0.1:{self._server.server_address[1]}/simple"
 
     def close(self) -> None:
+        self._closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -80,6 +83,9 @@ class LoopbackIndex:
             return
         if "slow" in self.faults:
             time.sleep(self.delay)
+        if "stall" in self.faults:
+            self._silence(request)
+            return
         if "500" in self.faults:
             self._send(request, 500, b"broken", "text/plain")
             return
@@ -96,6 +102,11 @@ class LoopbackIndex:
             self._file(request, parts[1])
         else:
             self._send(request, 404, b"no such page", "text/plain")
+
+    def _silence(self, request: BaseHTTPRequestHandler) -> None:
+        """Keep a connection open and say nothing, until the other side has enough or the index is closed."""
+        request.close_connection = True
+        self._closing.wait(60)
 
     def _wheels(self, name: str) -> list[Path]:
         found = [*self.folder.glob("*.whl"), *self.folder.glob("*.tar.gz")]
@@ -160,6 +171,20 @@ class LoopbackIndex:
             request.end_headers()
             request.wfile.write(content[: len(content) // 2])
             request.close_connection = True
+            return
+        if self.faults & {"stall-files", "trickle"}:
+            request.send_response(200)
+            request.send_header("Content-Length", str(len(content)))
+            request.end_headers()
+            if "stall-files" in self.faults:
+                request.wfile.write(content[: len(content) // 2])
+                request.wfile.flush()
+                self._silence(request)
+                return
+            for start in range(0, len(content), 100):
+                request.wfile.write(content[start : start + 100])
+                request.wfile.flush()
+                time.sleep(0.2)
             return
         asked = request.headers.get("Range")
         if asked and "no-ranges" not in self.faults:

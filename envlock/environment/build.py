@@ -97,8 +97,16 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
         code.link_cached(built_here)
         if code.compile_missing(sources, say) or built_here:
             folders = beside.submit(inventory.folders, prefix)
-        stock = replace(stock, tree=stock.tree._replace(folders=folders.result()))
         made = inventory.byte_code(prefix, memory)
+        below = f"{os.path.relpath(site, prefix)}/"
+        edited = code.edited(sources, {entry.path.removeprefix(below): entry.sha256 for entry in made})
+        if edited:
+            say(f"compiling anew: byte code of {len(edited)} packages was edited in the cache")
+            code.forget(edited)
+            code.compile_missing(edited, say)
+            folders = beside.submit(inventory.folders, prefix)
+            made = inventory.byte_code(prefix, memory)
+        stock = replace(stock, tree=stock.tree._replace(folders=folders.result()))
         memory.save()
         return seal_tree(plan, prefix, generation, stock, how, made)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from envlock import disk, system
+from envlock.environment.digests import sha256_of
 from envlock.errors import RealiseError
 
 # Runs in the environment's own interpreter, isolated: byte code belongs to exactly that version.
@@ -59,7 +60,7 @@ class ByteCode:
         self._prefix = prefix
         self._site = site
         self._tag = cache_key(python)
-        self._root = cache / "bytecode" / f"{self._tag}-2"  # 2: never of a file that another package lies over
+        self._root = cache / "bytecode" / f"{self._tag}-3"  # 3: with the digests of what was compiled
         self._environ = environ
 
     def link_cached(self, wheels: Iterable[str]) -> None:
@@ -98,6 +99,28 @@ class ByteCode:
             self.link_cached(missing)
         return bool(missing)
 
+    def edited(self, sources: Mapping[str, Sequence[str]], there: Mapping[str, str]) -> dict[str, Sequence[str]]:
+        """Return those of `sources` whose linked byte code is not what was compiled from them.
+
+        `there` maps byte code below site-packages to its sha256. It is the cache's own file by a hard link, so an edit
+        in any environment reaches the cache, and from there the next environment.
+        """
+        found: dict[str, Sequence[str]] = {}
+        for digest, files in sources.items():
+            made = _read_sums(self._sums(digest))
+            names = (compiled_name(file, self._tag) for file in files)
+            if any(there.get(name) != made.get(name) for name in names):
+                found[digest] = files
+        return found
+
+    def forget(self, digests: Iterable[str]) -> None:
+        """Drop what the cache has of these."""
+        for digest in digests:
+            disk.remove_tree(self._folder(digest))
+
+    def _sums(self, digest: str) -> Path:
+        return self._root / digest[:2] / f"{digest}.sums"
+
     def _folder(self, digest: str) -> Path:
         return self._root / digest[:2] / digest
 
@@ -133,6 +156,7 @@ def _compile(
         for digest in missing:
             target = root / digest[:2] / digest
             target.parent.mkdir(parents=True, exist_ok=True)
+            disk.write_atomically(target.with_name(f"{digest}.sums"), _sums_of(staging / digest))
             try:
                 os.rename(staging / digest, target)
             except OSError:
@@ -140,3 +164,17 @@ def _compile(
                     raise
     finally:
         disk.remove_tree(staging)
+
+
+def _sums_of(folder: Path) -> str:
+    """Return `sha256 path` lines of what was compiled."""
+    paths = sorted(path for path in folder.rglob("*.pyc"))
+    return "".join(f"{sha256_of(path)} {path.relative_to(folder)}\n" for path in paths)
+
+
+def _read_sums(file: Path) -> dict[str, str]:
+    try:
+        lines = file.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return {}
+    return {path: digest for digest, _, path in (line.partition(" ") for line in lines)}

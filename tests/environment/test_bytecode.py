@@ -53,3 +53,18 @@ def test_edited_byte_code_is_told_by_deep(project: Project, how: str) -> None:
     assert told.code == 1
     assert compiled.name in told.out
     assert "byte code" in told.out
+
+
+def test_byte_code_poisoned_through_a_hard_link_does_not_reach_the_next_environment(project: Project) -> None:
+    project.wheel("leaf", "1.0", files={"leaf/other.py": "X = 1\n", "leaf/template.py": "not {{ python }}\n"})
+    project.simple_profile("app", "leaf")
+    project.ok("lock")
+    assert "edited in the cache" not in project.ok("sync").err
+    assert "edited in the cache" not in project.ok("sync", "--rebuild").err
+    compiled: Path = next(project.site("app").glob("leaf/__pycache__/__init__.*.pyc"))
+    compiled.write_bytes(compiled.read_bytes().replace(b"1.0", b"6.6"))
+    told = "import leaf; print(leaf.__version__)"
+    assert project.ok("sync", "--rebuild").err.count("edited in the cache") == 1
+    assert project.ok("run", "app", "--", "python", "-c", told).out.strip() == "1.0"
+    assert project.run("verify", "app", "--tier", "static", "--deep").code == 0
+    assert "edited in the cache" not in project.ok("sync", "--rebuild").err

@@ -23,6 +23,7 @@ _VARIABLES = """
 | `ENVLOCK_PYTHON_3_11` | the interpreter to build on for that Python version |
 | `ENVLOCK_HTTP_TIMEOUT` | seconds that an index may be silent (uv's own: 30; envlock's: 60) |
 | `ENVLOCK_UV_CACHE_DIR` | uv's cache (`UV_CACHE_DIR` is honoured, too; no other `UV_*` reaches uv) |
+| `NO_COLOR` | not empty: no colours, on a terminal either |
 | `ENVLOCK_NO_GPU` | `1`: launch without a GPU, as `--no-gpu` |
 | `ENVLOCK_LOG` | a file for one JSON line a launch, as `run --log` |
 

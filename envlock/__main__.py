@@ -22,7 +22,7 @@ def main() -> None:
         from envlock.launch import fast
 
         fast.run(words)
-    elif verb in ("why", "rollback", "diff"):
+    elif verb in ("why", "rollback", "diff", "verify"):
         from envlock.cli import quick
 
         code = quick.attempt(words)

@@ -113,8 +113,11 @@ def elsewhere(hint: str) -> str:
 @click.group(cls=Envlock, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="envlock")
 @click.option("-C", "--project", type=click.Path(file_okay=False), help="The folder that holds profiles/ and locks/.")
-def cli_group(project: str | None) -> None:
+@click.pass_context
+def cli_group(ctx: click.Context, project: str | None) -> None:  # noqa: ARG001 - context.layout reads it
     """Locked, sealed, verified environments for stacks that share GPU hosts."""
+    if os.environ.get("NO_COLOR"):  # https://no-color.org
+        ctx.color = False
 
 
 def cli(arguments: Sequence[str] | None = None) -> int:

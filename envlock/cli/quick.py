@@ -1,4 +1,4 @@
-"""`why`, `rollback` and `diff` in their plainest forms, answered before the command line's parser is imported.
+"""The plainest `why`, `rollback`, `diff` and `verify`, answered before the command line's parser is imported.
 
 They are asked at night and from hooks, and what they do takes a few milliseconds; importing click takes thirty.
 Whatever is not plain (an option, a name that is no profile, a lock that is not whole) is left to the full commands,
@@ -15,16 +15,20 @@ from envlock import where
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
 MOST = 12
 """Ways that `why` shows when not told otherwise."""
+_STATIC, _JSON = ["--tier", "static"], ["--json"]
+_NOTHING: list[str] = []
+_VERIFY = (_NOTHING, _JSON, _STATIC, [*_STATIC, *_JSON], [*_JSON, *_STATIC])
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 def attempt(words: Sequence[str]) -> int | None:
     """Answer, and return the exit code; None when these words are not for here."""
     project, words = where.without_project_option(words)
-    if not words or words[0] not in ("why", "rollback", "diff"):
+    if not words or words[0] not in ("why", "rollback", "diff", "verify"):
         return None
     found = where.locate(project, os.environ)
     if found is None:
@@ -34,6 +38,8 @@ def attempt(words: Sequence[str]) -> int | None:
         return _why(found[0], rest)
     if words[0] == "rollback":
         return _rollback(found, rest)
+    if words[0] == "verify":
+        return _verify(found, rest)
     return _diff(found, rest)
 
 
@@ -60,7 +66,7 @@ def _why(project: str, words: Sequence[str]) -> int | None:
     if package not in graph.versions:
         return None
     lines = list(reasons.told(graph, package, most=MOST))
-    lines[0] = _bold(lines[0], sys.stdout.isatty()) + reasons.from_where(graph, package)
+    lines[0] = _bold(lines[0], _coloured(sys.stdout)) + reasons.from_where(graph, package)
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
@@ -81,8 +87,26 @@ def _rollback(found: tuple[str, str], words: Sequence[str]) -> int | None:
         report(error, as_json=False)
         return error.exit_code
     first, *others = rollback.told(name, *done)
-    sys.stderr.write("\n".join([_bold(name, sys.stderr.isatty()) + first.removeprefix(name), *others]) + "\n")
+    sys.stderr.write("\n".join([_bold(name, _coloured(sys.stderr)) + first.removeprefix(name), *others]) + "\n")
     return 0
+
+
+def _verify(found: tuple[str, str], words: Sequence[str]) -> int | None:
+    """Tell what an earlier verification by files said, if it would say the same now."""
+    if not words or not _plain(words[0]) or words[1:] not in _VERIFY:
+        return None
+    from envlock.launch import verdict
+
+    said = verdict.recall(found, words[0], verdict.kind(only_static="static" in words))
+    if said is None:
+        return None
+    form = "json" if "--json" in words else "coloured" if _coloured(sys.stdout) else "text"
+    sys.stdout.write(f"{said[form]}\n")
+    return 0
+
+
+def _coloured(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR")  # https://no-color.org
 
 
 def _bold(text: str, terminal: bool) -> str:
@@ -112,7 +136,7 @@ def _diff(found: tuple[str, str], words: Sequence[str]) -> int | None:
 
     try:
         comparisons = (diff.between(Layout(Path(project), Path(home)), *sides),)
-        text = formats.render(comparisons, form, _paint if sys.stdout.isatty() else _as_it_is)
+        text = formats.render(comparisons, form, _paint if _coloured(sys.stdout) else _as_it_is)
         if "-o" in asked:
             disk.write_atomically(asked["-o"], text if text.endswith("\n") else f"{text}\n")
             sys.stderr.write(f"wrote {asked['-o']}\n")

@@ -18,7 +18,7 @@ MARK = {"pass": ("ok", "green"), "warn": ("!", "yellow"), "fail": ("x", "red"), 
 
 
 def mark(status: str) -> str:
-    """Return the short coloured mark of a status (colour only on a terminal, NO_COLOR respected by click)."""
+    """Return the short coloured mark of a status (colour only on a terminal, and without NO_COLOR)."""
     sign, colour = MARK[status]
     return click.style(f"{sign:>2}", fg=colour, bold=status in ("fail", "warn"))
 

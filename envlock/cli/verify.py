@@ -10,7 +10,12 @@ import click
 
 from envlock.cli import context, show
 from envlock.cli.place import in_place
-from envlock.errors import ProjectNotFound, UsageError
+from envlock.declare.files import load_profile
+from envlock.environment import store
+from envlock.environment.seal import FOLDER
+from envlock.errors import EnvlockError, ProjectNotFound, UsageError
+from envlock.launch import verdict
+from envlock.layout import Layout
 from envlock.verify import explain
 from envlock.verify.check import Check, Tier
 from envlock.workflows import verify as workflow
@@ -72,6 +77,7 @@ def verify(
         if layout is None or name is None:
             raise UsageError("--from-lock judges a profile's lock", hint="envlock verify NAME --from-lock --gpu 12.0")
         report = lock_only.from_lock(layout, name, driver=driver, capability=gpu)
+        basis = None
     else:
         options = workflow.Options(
             tiers=tiers,
@@ -84,13 +90,36 @@ def verify(
             timeout=timeout,
             fresh=fresh,
         )
+        basis = _basis(layout, name, options)
         with show.steps(quiet=True) as _:
             report = workflow.verify(layout, name, options, os.environ)
-    if as_json:
-        click.echo(json.dumps(report.as_dict(), indent=1, ensure_ascii=False))
-    else:
-        click.echo(_rendered(report, everything=everything))
+    in_json = json.dumps(report.as_dict(), indent=1, ensure_ascii=False)
+    click.echo(in_json if as_json else _rendered(report, everything=everything))
+    if basis is not None and report.ok and report.tiers == ("static",):
+        text = _rendered(report, everything=False)
+        said = {"json": in_json, "text": click.unstyle(text), "coloured": text}
+        basis.remember(verdict.kind(only_static=bool(tiers)), said)
     ctx.exit(0 if report.ok else 1)
+
+
+def _basis(layout: Layout | None, name: str | None, options: workflow.Options) -> verdict.Verdict | None:
+    """Return what a verification in its plainest form will look at; None for any other, which is not remembered."""
+    if layout is None or name is None or options not in (workflow.Options(), workflow.Options(tiers=("static",))):
+        return None
+    try:
+        profile = load_profile(layout, name)
+        seal = store.read_seal(store.current_prefix(layout, name))
+    except EnvlockError:
+        return None  # the verification itself says what is wrong
+    of_seal = (f"{seal.prefix}/{FOLDER}/{file}" for file in ("seal.json", "code.json", "inventory"))
+    declared = (str(layout.profile(one)) for one in (name, *profile.extends))
+    return verdict.Verdict(
+        (str(layout.project), str(layout.home)),
+        name,
+        prefix=seal.prefix,
+        minor=".".join(seal.python.split(".")[:2]),
+        files=[str(layout.lock(name)), seal.base_python, *of_seal, *declared],
+    )
 
 
 def _rendered(report: workflow.Report, *, everything: bool) -> str:

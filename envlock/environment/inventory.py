@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from envlock import system
+from envlock.environment import stamp
 from envlock.environment.digests import DigestMemory, Identity
 from envlock.environment.seal import FOLDER
 from envlock.errors import StoreError
@@ -189,6 +190,19 @@ def read_inventory(prefix: Path, file: str = FILE) -> dict[str, Entry]:
             hint="envlock sync --rebuild",
         ) from error
     return entries
+
+
+def drifted(prefix: Path) -> list[Drift]:
+    """Return what differs from the seal by lstat: nothing at once where the stamp says so, else file by file.
+
+    Raises StoreError when something differs and the seal has no inventory.
+    """
+    if stamp.unchanged(str(prefix)):
+        return []
+    found = drift(prefix, deep=False)
+    if not found:
+        stamp.settle(str(prefix))
+    return found
 
 
 def drift(prefix: Path, *, deep: bool) -> list[Drift]:

@@ -7,7 +7,7 @@ It lies in `GENERATION/seal/`:
     bytecode    the same of `__pycache__`, for `--deep`
     lock.toml   the lock this generation was built from, byte for byte
     code.json   device code per library (verify/)
-    stamp       `mtime_ns size path` of what the launch path compares (launch/stamp.py)
+    stamp       `mtime_ns size path` of what the launch path compares (environment/stamp.py)
     guard       what the guard knows of its environment, `key value` lines (launch/guard_install.py)
     lease       empty; a running launch holds a shared flock on it, so gc knows
 

@@ -10,7 +10,8 @@ import os
 import time
 
 from envlock import where
-from envlock.launch import command, environ, lease, options, stamp, ticket
+from envlock.environment import stamp
+from envlock.launch import command, environ, lease, options, ticket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,8 +109,7 @@ def _unchanged(prefix: str, environments: str, began: float) -> bool:
         due = not 0 <= time.time() - ticket.scan_began(environments) < ticket.WINDOW
     now = time.time()
     try:
-        text = stamp.read(prefix) if due else stamp.read_vital(prefix)
-        if stamp.differing(prefix, text, full=due) is not None:
+        if not (stamp.unchanged(prefix) if due else stamp.differing(prefix) is None):
             return False
     except (OSError, ValueError):
         return False

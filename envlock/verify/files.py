@@ -14,13 +14,12 @@ from envlock import __version__, disk
 from envlock.declare.profile import Profile
 from envlock.environment.digests import DigestMemory
 from envlock.environment.distributions import distributions, site_packages, torch_build
-from envlock.environment.inventory import Drift, drift, scan
+from envlock.environment.inventory import Drift, drift, drifted, scan
 from envlock.environment.seal import FOLDER, Seal
 from envlock.environment.sealing import OWN, Stock, take_stock
 from envlock.errors import StoreError
 from envlock.lock.document import Lock
 from envlock.verify import facts as facts_module
-from envlock.verify import listing
 from envlock.verify.coverage import Library, merged
 from envlock.verify.facts import Binary, Facts, Ptxas
 from envlock.verify.fatbin import DeviceCode
@@ -51,7 +50,7 @@ def inspect_environment(
         with contextlib.suppress(StoreError):
             disk.write_atomically(kept, facts_module.dump(facts))
     judge(facts)
-    return {facts_module.FILE: facts_module.dump(facts), listing.FILE: listing.of(stock.tree)}
+    return {facts_module.FILE: facts_module.dump(facts)}
 
 
 def _facts_key(stock: Stock, lock_digest: str) -> str:
@@ -235,7 +234,7 @@ def _differing(
 ) -> tuple[Drift, ...] | None:
     if not sealed:
         return _unrecorded(prefix, site, overlaps) if deep else None
-    return tuple(drift(prefix, deep=True) if deep else listing.drifted(prefix))
+    return tuple(drift(prefix, deep=True) if deep else drifted(prefix))
 
 
 def _unrecorded(prefix: Path, site: Path, overlaps: Mapping[str, tuple[str, ...]]) -> tuple[Drift, ...]:

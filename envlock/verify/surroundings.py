@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from envlock.environment.inventory import Drift
 from envlock.environment.seal import FOLDER
+from envlock.verify import outside
 from envlock.verify.subject import PathFile, Surroundings
-
-_STACK = ("torch", "nvidia", "triton", "sgl_kernel", "flashinfer", "flash_attn", "vllm")
-_COMPILERS = ("gcc", "cc", "clang")  # in the order Triton looks; CC goes before
 
 
 def read_surroundings(prefix: Path, site: Path, drift: Iterable[Drift]) -> Surroundings:
@@ -29,12 +26,12 @@ def read_surroundings(prefix: Path, site: Path, drift: Iterable[Drift]) -> Surro
         ),  # any suffix
         leftovers=tuple(name for name in names if name.startswith("~")),
         system_site=config.get("include-system-site-packages", "false").lower() == "true" or not config,
-        user_packages=_user_packages(minor),
+        user_packages=outside.user_packages(minor),
         python_version=config.get("version_info", config.get("version", "")),
         base=base,
-        headers=_headers(base, minor),
-        compiler=_compiler(),
-        glibc=_glibc(),
+        headers=outside.headers(base, minor),
+        compiler=outside.compiler(os.environ),
+        glibc=outside.glibc(),
         linked=frozenset(
             item.path for item in drift if item.kind == "changed" and _edited_through_link(prefix / item.path, sealed)
         ),
@@ -58,11 +55,6 @@ def _lines(path: Path) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#"))
 
 
-def _user_packages(minor: str) -> tuple[str, ...]:
-    folder = os.path.join(os.path.expanduser("~"), ".local", "lib", f"python{minor}", "site-packages")
-    return tuple(f"{folder}/{name}" for name in _STACK if os.path.isdir(f"{folder}/{name}"))
-
-
 def _base(prefix: Path, config: dict[str, str]) -> str:
     for name in ("python", "python3"):
         link = prefix / "bin" / name
@@ -71,24 +63,6 @@ def _base(prefix: Path, config: dict[str, str]) -> str:
     home = config.get("home", "")
     found = os.path.join(home, "python3")
     return os.path.realpath(found) if home and os.path.exists(found) else ""
-
-
-def _headers(base: str, minor: str) -> bool:
-    root = os.path.dirname(os.path.dirname(base)) if base else "/usr"
-    roots = dict.fromkeys((root, "/usr"))
-    return any(os.path.isfile(f"{item}/include/python{minor}/Python.h") for item in roots)
-
-
-def _compiler() -> str:
-    names = (os.environ.get("CC", "").split(" ", 1)[0], *_COMPILERS)
-    return next((found for name in names if name and (found := shutil.which(name))), "")
-
-
-def _glibc() -> str:
-    try:
-        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc ")
-    except (ValueError, OSError):
-        return ""
 
 
 def _edited_through_link(path: Path, sealed: int) -> bool:

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from envlock import disk
-from envlock.environment import store
+from envlock.environment import stamp, store
 from envlock.environment.distributions import site_packages, torch_build
-from envlock.environment.inventory import Drift
+from envlock.environment.inventory import Drift, drifted
 from envlock.environment.seal import Seal
 from envlock.errors import EnvlockError, FileError, LaunchRefused, UsageError
-from envlock.launch import environ, fast, shim, stamp, ticket
+from envlock.launch import environ, fast, shim, ticket
 from envlock.layout import Layout
 from envlock.lock.files import load_lock
-from envlock.verify import listing
 from envlock.verify.checks import ONLY_ON_A_GPU
 from envlock.workflows import verify as verification
 
@@ -83,7 +82,6 @@ def _verify(
         generation, seal = _sealed(layout, name, digest)
         prefix = Path(seal.prefix)
         _undrifted(prefix, seal, name)
-        stamp.settle(str(prefix))
         _right_torch(prefix, seal, name)
         _statically_sound(layout, name, seal, no_gpu=no_gpu or not seal.declared.get("gpu"))
     except (LaunchRefused, FileError, UsageError):
@@ -183,7 +181,7 @@ def _refuse_failed(report: verification.Report, name: str, *, leaving_out: froze
 
 def _for_shim(layout: Layout, facts: dict[str, Any]) -> str:
     try:
-        vital = stamp.vital_paths(stamp.read_vital(facts["prefix"]))
+        vital = stamp.vital_paths(facts["prefix"])
     except (OSError, ValueError, IndexError):
         vital = []
     return shim.ticket_text(facts, project=str(layout.project), home=str(layout.home), vital=vital)
@@ -219,7 +217,7 @@ def _sealed(layout: Layout, name: str, digest: str) -> tuple[str, Seal]:
 
 
 def _undrifted(prefix: Path, seal: Seal, name: str) -> None:
-    found = listing.drifted(prefix)
+    found = drifted(prefix)
     if found:
         first = found[0]
         raise LaunchRefused(

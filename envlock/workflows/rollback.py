@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 from envlock import disk
-from envlock.environment import generations, origin
+from envlock.environment import generations, origin, stamp
 from envlock.errors import EnvironmentMissing, StoreError, UsageError
-from envlock.launch import stamp
 from envlock.lock import canonical
 
 TYPE_CHECKING = False
@@ -80,7 +79,7 @@ def _left_alone(project: str, name: str, digest: str) -> str:
 def _whole(prefix: str, generation: str, name: str) -> str:
     """Return the digest of the lock a generation was built from, having compared its place and its vital files.
 
-    What is compared is what the next launch compares first (launch/stamp.py), so that nobody goes back to what would
+    What is compared is what the next launch compares first (environment/stamp.py): nobody goes back to what would
     not start. Raises StoreError.
     """
     try:
@@ -90,7 +89,7 @@ def _whole(prefix: str, generation: str, name: str) -> str:
             known = dict(line.rstrip("\n").split(" ", 1) for line in file)
         built_at = known["prefix"]
         moved = built_at != prefix and not os.path.samefile(built_at, prefix)
-        wrong = built_at if moved else stamp.differing(prefix, stamp.read_vital(prefix), full=False)
+        wrong = built_at if moved else stamp.differing(prefix)
     except (OSError, ValueError, KeyError) as error:
         wrong = str(error)
     if wrong is not None:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from envlock.declare.files import load_profile, profile_names
 from envlock.environment import store
+from envlock.environment.inventory import drifted
 from envlock.environment.seal import Seal
 from envlock.errors import EnvlockError, LockStale, StoreError
 from envlock.layout import Layout
 from envlock.lock.files import load_lock
 from envlock.lock.freshness import compare
-from envlock.verify.listing import drifted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,12 +12,12 @@ from pathlib import Path
 from envlock import disk, system
 from envlock.declare.files import load_profile
 from envlock.declare.profile import Profile
-from envlock.environment import build, interpreter, origin, store
+from envlock.environment import build, interpreter, origin, stamp, store
 from envlock.environment.distributions import site_packages, torch_build
 from envlock.environment.seal import Seal
 from envlock.environment.sealing import Stock
 from envlock.errors import CoverageDiffers, EnvlockError, LockStale, StoreError
-from envlock.launch import guard_install, shim, stamp, ticket
+from envlock.launch import guard_install, shim, ticket
 from envlock.layout import Layout
 from envlock.lock.document import Lock
 from envlock.lock.files import load_lock

@@ -54,6 +54,8 @@ class Report:
     profile: str
     generation: str | None
     checks: tuple[Check, ...]
+    tiers: tuple[Tier, ...] = ()
+    """Those that were judged."""
     attested: bool = False
     """A passed probe is remembered for exactly the GPUs that a launch would see."""
 
@@ -127,6 +129,7 @@ def verify(
         profile=subject.name,
         generation=None if subject.seal is None else subject.seal.generation,
         checks=tuple(checks),
+        tiers=tuple(tiers),
         attested=attested,
     )
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import marshal
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from envlock import disk
@@ -22,11 +24,27 @@ Identity = tuple[int, int, int, int]
 
 
 def sha256_of(path: str | Path) -> str:
-    """Return the sha256 (hex) of a regular file. Raises OSError; also for a pipe, which nobody may ever write to."""
+    """Return the sha256 (hex) of a regular file. Raises OSError."""
+    with _regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_regular(path: str | Path, most: int = -1) -> bytes:
+    """Return the bytes of a regular file, or its first `most`. Raises OSError.
+
+    What lies in an environment is read so, and never with a plain `open`.
+    """
+    with _regular(path) as file:
+        return file.read(most)
+
+
+@contextmanager
+def _regular(path: str | Path) -> Iterator[io.FileIO]:
+    """Open a regular file. Raises OSError; also for a pipe, which nobody may ever write to: nothing waits for one."""
     with open(path, "rb", buffering=0, opener=_without_waiting) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        yield file
 
 
 def _without_waiting(path: str, flags: int) -> int:

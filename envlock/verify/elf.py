@@ -23,6 +23,11 @@ _NEED_AUX = struct.Struct("<IHHII")
 
 MAGIC = b"\x7fELF"
 EM_CUDA = 190
+HEAD = 4096
+"""Bytes of a file that hold its header and, in anything a linker wrote, its program headers."""
+_MACHINES = {3: "i686", 21: "ppc64le", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+_ET_DYN, _PT_INTERP = 3, 3
+_PROGRAM_HEADER = 56
 _SHT_STRTAB, _SHT_DYNAMIC, _SHT_NOBITS, _SHT_DYNSYM, _SHT_GNU_HASH, _SHT_VERNEED = 3, 6, 8, 11, 0x6FFFFFF6, 0x6FFFFFFE
 _STB_WEAK = 2
 _DT_NEEDED, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 1, 14, 15, 29
@@ -73,6 +78,15 @@ class Elf(NamedTuple):
         return self.start + section.offset, self.start + section.offset + section.size
 
 
+class Head(NamedTuple):
+    """What the first bytes of an ELF file tell."""
+
+    machine: str
+    """The CPU it is for, as `uname -m` calls it; a number where it has no name here."""
+    library: bool
+    """The loader takes it as a library: position-independent, and it names no loader of its own as programs do."""
+
+
 class Dynamic(NamedTuple):
     """What the loader is told."""
 
@@ -80,6 +94,16 @@ class Dynamic(NamedTuple):
     soname: str = ""
     rpath: str = ""
     runpath: str = ""
+
+
+def read_head(head: bytes) -> Head | None:
+    """Return what the first HEAD bytes of a file tell, or None when it is no little-endian 64-bit ELF file."""
+    if len(head) < _HEADER.size or head[:4] != MAGIC or head[4] != 2 or head[5] != 1:
+        return None
+    _, kind, machine, _, _, table, _, _, _, _, count, *_ = _HEADER.unpack_from(head)
+    types = (head[at : at + 4] for at in range(table, min(table + count * _PROGRAM_HEADER, len(head)), _PROGRAM_HEADER))
+    program = any(int.from_bytes(word, "little") == _PT_INTERP for word in types)
+    return Head(_MACHINES.get(machine, f"machine {machine}"), kind == _ET_DYN and not program)
 
 
 def read_elf(data: Buffer, start: int = 0, end: int | None = None) -> Elf:

@@ -64,6 +64,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "Such an edit changes the cache and every other environment (astral-sh/uv#10579).",
         'envlock sync --rebuild NAME mends the cache; links = "copy" for a stack that is patched',
     ),
+    "files.outside": (
+        "No link in site-packages leads out of the environment.",
+        "What lies there changes, or goes, without the environment; a linked folder is not judged at all.",
+        "install the package into the environment; envlock sync --rebuild NAME",
+    ),
     "packages.cuda-twins": (
         "No library is installed for two CUDA majors.",
         "nvidia-nccl-cu12 and -cu13 both install libnccl.so.2: undefined symbols, or worse.",
@@ -74,14 +79,19 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "A second dist-info makes every tool answer for another version.",
         "envlock sync --rebuild NAME",
     ),
+    "packages.metadata": (
+        "Each distribution's METADATA tells the name and the version of its folder.",
+        "Some tools read one, some the other: with two answers a requirement seems to hold that does not.",
+        "envlock sync --rebuild NAME, or install that package anew",
+    ),
     "packages.flashinfer": (
         "flashinfer-python, -cubin and -jit-cache are of one version.",
         "They refuse to start together, and with the check switched off address memory wrongly (vllm#49804).",
         "lock them together",
     ),
     "abi.readable": (
-        "Every native library can be read.",
-        "A truncated or foreign file fails at import.",
+        "Every native library is a whole ELF file for this CPU; what is required must be.",
+        "A truncated, empty or foreign file fails at import.",
         "envlock sync --rebuild NAME",
     ),
     "abi.search-path": (

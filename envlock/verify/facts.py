@@ -10,7 +10,7 @@ from envlock.environment.seal import SealedTorch
 from envlock.verify.coverage import Library
 from envlock.verify.fatbin import DeviceCode, parse_target
 
-FORMAT = 3
+FORMAT = 4
 FILE = "code.json"
 
 
@@ -30,6 +30,8 @@ class Binary(NamedTuple):
     unresolved_count: int
     problem: str
     """Why the file could not be read; empty when it could."""
+    machine: str
+    """The CPU it is for, `x86_64`; empty where nothing of it could be read."""
 
 
 class Installed(NamedTuple):
@@ -40,6 +42,23 @@ class Installed(NamedTuple):
     folder: str
     torch: str
     """The torch requirement of its metadata (`==2.11.0`), or empty."""
+    told_name: str
+    """Name by its METADATA, normalised; empty without one that can be read."""
+    told_version: str
+    """Version by its METADATA."""
+    unchecked: str
+    """Why its files cannot be held against its RECORD (`no RECORD`); empty when they can."""
+
+
+class Outside(NamedTuple):
+    """A link in site-packages that leads out of the environment, or nowhere."""
+
+    path: str
+    """Below site-packages."""
+    target: str
+    package: str
+    """The distribution that recorded the file, or files below the folder; empty for none."""
+    folder: bool
 
 
 class Claim(NamedTuple):
@@ -68,6 +87,8 @@ class Facts:
     binaries: tuple[Binary, ...]
     libraries: tuple[Library, ...]
     claims: tuple[Claim, ...]
+    outside: tuple[Outside, ...]
+    """Links to folders and libraries elsewhere; of a sealed environment, none: sealing follows what was installed."""
     ptxas: tuple[Ptxas, ...]
     scripts: tuple[tuple[str, str], ...]
     """(console script below the prefix, interpreter that its first lines name)."""
@@ -108,6 +129,7 @@ def dump(facts: Facts) -> bytes:
             for library in facts.libraries
         ],
         "claims": facts.claims,
+        "outside": facts.outside,
         "ptxas": facts.ptxas,
         "scripts": facts.scripts,
         "modules": facts.modules,
@@ -127,8 +149,8 @@ def load(text: bytes) -> Facts:
         torch=None if data["torch"] is None else SealedTorch(**data["torch"]),
         installed=tuple(Installed(*row) for row in data["installed"]),
         binaries=tuple(
-            Binary(path, package, tuple(needed), search, glibc, tuple(unresolved), number, problem)
-            for path, package, needed, search, glibc, unresolved, number, problem in data["binaries"]
+            Binary(path, package, tuple(needed), search, glibc, tuple(unresolved), number, problem, machine)
+            for path, package, needed, search, glibc, unresolved, number, problem, machine in data["binaries"]
         ),
         libraries=tuple(
             Library(
@@ -142,6 +164,7 @@ def load(text: bytes) -> Facts:
             for row in data["libraries"]
         ),
         claims=tuple(Claim(path, tuple(packages)) for path, packages in data["claims"]),
+        outside=tuple(Outside(*row) for row in data["outside"]),
         ptxas=tuple(Ptxas(*row) for row in data["ptxas"]),
         scripts=tuple((name, interpreter) for name, interpreter in data["scripts"]),
         modules=tuple(data["modules"]),

@@ -20,13 +20,12 @@ from envlock.environment.sealing import OWN, Stock, take_stock
 from envlock.errors import StoreError
 from envlock.lock.document import Lock
 from envlock.verify import facts as facts_module
-from envlock.verify.coverage import Library, merged
 from envlock.verify.facts import Binary, Facts, Ptxas
-from envlock.verify.fatbin import DeviceCode
-from envlock.verify.libraries import LibraryMemory, Read, exported, is_assembler, is_shared, may_hold_code
+from envlock.verify.libraries import LibraryMemory, Read, exported, is_assembler, is_shared
 from envlock.verify.records import Records, read_records
 from envlock.verify.subject import Subject
 from envlock.verify.surroundings import read_surroundings
+from envlock.verify.tree import Walked, libraries_of, outside, read_all, walk
 
 _EXEC = re.compile(rb"'''exec' (?:'([^']+)'|\"?([^\" ]+))")  # single quotes where the path has a space
 
@@ -76,7 +75,8 @@ def read_facts(
     """
     memory = LibraryMemory(cache)
     records = read_records(os.fspath(site))
-    reads = _read_all(os.fspath(site), _walk(os.fspath(site)) if paths is None else paths, memory)
+    walked = walk(os.fspath(site)) if paths is None else Walked(list(paths), [])
+    reads = read_all(os.fspath(site), walked.files, memory)
     memory.save()
     return Facts(
         python=site.parent.name.removeprefix("python"),
@@ -85,6 +85,7 @@ def read_facts(
         binaries=_binaries(os.fspath(site), reads, records),
         libraries=libraries_of(reads, records.owners),
         claims=records.claims,
+        outside=outside(prefix, os.fspath(site), walked.links, records.owners),
         ptxas=tuple(Ptxas(path, read.release) for path, read in reads.items() if is_assembler(path.rpartition("/")[2])),
         scripts=tuple(_scripts(prefix / "bin")),
         modules=tuple(
@@ -97,53 +98,8 @@ def read_facts(
     )
 
 
-def libraries_below(root: Path, package: str, memory: LibraryMemory) -> tuple[Library, ...]:
-    """Return what holds device code below a folder that one package was unpacked into."""
-    reads = _read_all(os.fspath(root), _walk(os.fspath(root)), memory)
-    return libraries_of(reads, dict.fromkeys(reads, package))
-
-
-def _walk(site: str) -> Iterator[str]:
-    cut = len(site) + 1
-    for folder, _, names in os.walk(site):
-        below = f"{folder[cut:]}/" if len(folder) > cut else ""
-        yield from (f"{below}{name}" for name in names)
-
-
-def _read_all(site: str, paths: Iterable[str], memory: LibraryMemory) -> dict[str, Read]:
-    """Return path -> what it holds, for every library, cubin, archive and PTX assembler, sorted by path."""
-    reads: dict[str, Read] = {}
-    wanted = [path for path in paths if may_hold_code(path) or is_assembler(path.rpartition("/")[2])]
-    for path in sorted(wanted):
-        whole = f"{site}/{path}"
-        try:
-            status = os.lstat(whole)
-        except OSError:
-            continue
-        if (status.st_mode & 0o170000) == 0o100000:
-            reads[path] = memory.read(whole, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
-    return reads
-
-
-def libraries_of(reads: Mapping[str, Read], owners: Mapping[str, str]) -> tuple[Library, ...]:
-    """Return what holds device code; the bare cubins of one folder count as one library, each a container."""
-    found: list[Library] = []
-    folders: dict[str, list[tuple[str, Read]]] = {}
-    for path, read in reads.items():
-        if path.endswith(".cubin"):
-            folders.setdefault(path.rpartition("/")[0], []).append((path, read))
-        elif read.code.containers or read.code.problems:
-            found.append(Library(path, owners.get(path, ""), read.code))
-    for folder, members in folders.items():
-        containers = merged([item for _, read in members for item in read.code.containers])
-        problems = tuple(f"{path}: {problem}" for path, read in members for problem in read.code.problems)
-        owner = owners.get(members[0][0], "")
-        found.append(Library(f"{folder}/*.cubin", owner, DeviceCode(containers, problems)))
-    return tuple(sorted(found))
-
-
 def _binaries(site: str, reads: Mapping[str, Read], records: Records) -> tuple[Binary, ...]:
-    shared = {path: read for path, read in reads.items() if is_shared(path.rpartition("/")[2])}
+    shared = {path: read for path, read in reads.items() if read.machine or is_shared(path.rpartition("/")[2])}
     wanted = {symbol for read in shared.values() for symbol in read.torch_symbols}
     offered = exported([f"{site}/{path}" for path in shared if path.startswith("torch/lib/")], wanted)
     missing = wanted - offered
@@ -166,6 +122,7 @@ def _binaries(site: str, reads: Mapping[str, Read], records: Records) -> tuple[B
                 tuple(lacking[:5]),
                 len(lacking),
                 read.problem,
+                read.machine,
             )
         )
     return tuple(found)

@@ -16,18 +16,20 @@ from typing import NamedTuple
 from envlock import disk
 from envlock.environment.digests import Identity
 from envlock.verify.elf import (
+    HEAD,
     MAGIC,
     MalformedElf,
     read_defined,
     read_dynamic,
     read_elf,
+    read_head,
     read_undefined,
     read_version_needs,
 )
 from envlock.verify.fatbin import DeviceCode as Code
 from envlock.verify.fatbin import Malformed, parse_target, read_cubin, read_library
 
-FORMAT = 2
+FORMAT = 3
 _RELEASE = re.compile(rb"Cuda compilation tools, release ([0-9]+\.[0-9]+)")
 _SHARED = re.compile(r".*\.so(\.[0-9]+)*")
 # Names that extensions take from torch: C++ of c10, at, torch, caffe2 (functions, vtables, type information) and the
@@ -50,6 +52,8 @@ class Read(NamedTuple):
     problem: str = ""
     release: str = ""
     """Of a PTX assembler: the CUDA release it is of."""
+    machine: str = ""
+    """Of a shared library: the CPU it is for, as `uname -m` calls it."""
 
 
 def is_shared(name: str) -> bool:
@@ -60,6 +64,26 @@ def is_shared(name: str) -> bool:
 def may_hold_code(name: str) -> bool:
     """Tell by its name whether a file is one that device code comes in."""
     return name.endswith((".so", ".cubin", ".a", ".o", ".fatbin")) or (".so." in name and is_shared(name))
+
+
+# Written for people, compilers and interpreters. A large stack has 70,000 of them, so these are not looked into.
+_NO_LIBRARY = (
+    *(".py", ".pyi", ".pyc", ".pyx", ".pxd", ".pth", ".typed", ".h", ".hpp", ".cuh", ".cu", ".c", ".cc", ".cpp"),
+    *(".inl", ".txt", ".md", ".rst", ".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".csv", ".xml", ".html"),
+    *(".css", ".js", ".map", ".ts", ".svg", ".png", ".cmake", ".jinja", ".j2", ".proto", ".ipynb", ".sh", ".npy"),
+    *("/METADATA", "/RECORD", "/WHEEL", "/INSTALLER", "/REQUESTED"),
+)
+
+
+def may_hide_library(path: str) -> bool:
+    """Tell by its name whether a file is worth a look: `dlopen` takes a library under any name."""
+    return not path.endswith(_NO_LIBRARY)
+
+
+def is_library(head: bytes) -> bool:
+    """Tell a shared library of any name by its first HEAD bytes."""
+    told = read_head(head)
+    return told is not None and told.library
 
 
 def is_assembler(name: str) -> bool:
@@ -88,11 +112,11 @@ class LibraryMemory:
     def _file(folder: Path) -> Path:
         return folder / f"libraries-{FORMAT}"
 
-    def read(self, path: str, identity: Identity) -> Read:
-        """Return what a file holds, from memory when it is the same file still."""
+    def read(self, path: str, identity: Identity, *, shared: bool = False) -> Read:
+        """Return what a file holds, from memory when it is the same file still; `shared`: a library of any name."""
         row = self._known.get(identity)
         if row is None:
-            read = read_file(path)
+            read = read_file(path, shared=shared)
             row = self._new[identity] = self._known[identity] = _packed(read)
             return read
         return _unpacked(row)
@@ -119,9 +143,10 @@ def _unpacked(row: tuple[object, ...]) -> Read:
     return Read(Code(containers, problems), *rest)  # type: ignore[arg-type]
 
 
-def read_file(path: str) -> Read:
+def read_file(path: str, *, shared: bool = False) -> Read:
     """Return what a file holds; one that cannot be opened, or is damaged, says so in its problems."""
     name = path.rpartition("/")[2]
+    shared = shared or is_shared(name)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -130,13 +155,13 @@ def read_file(path: str) -> Read:
         if path.endswith(".cubin"):
             return _read_cubin(handle)
         if os.fstat(handle).st_size == 0:
-            return Read(Code())
+            return Read(Code(), problem="empty" if shared else "")
         with mmap.mmap(handle, 0, prot=mmap.PROT_READ) as data:
             if is_assembler(name):
                 said = _RELEASE.search(data)
                 return Read(Code(), release=said[1].decode() if said else "")
             # torch's own libraries need much of each other; only what others need of torch is of interest
-            return read_buffer(data, shared=is_shared(name), torch="/torch/lib/" not in path)
+            return read_buffer(data, shared=shared, torch="/torch/lib/" not in path)
     except (OSError, ValueError) as error:
         return Read(Code((), (f"cannot be read: {error}",)), problem=f"cannot be read: {error}")
     finally:
@@ -154,15 +179,19 @@ def _read_cubin(handle: int) -> Read:
 def read_buffer(data: mmap.mmap | bytes, *, shared: bool, torch: bool = True) -> Read:
     """Return what the bytes of a library hold; of a shared library also what the loader needs to know."""
     code = read_library(data)
-    if not shared or data[:4] != MAGIC:
+    if not shared:
         return Read(code)
+    if data[:4] != MAGIC:
+        return Read(code, problem="not an ELF file")
+    head = read_head(data[:HEAD])
+    machine = head.machine if head else "another word size"
     try:
         elf = read_elf(data)
         dynamic = read_dynamic(elf)
         versions = read_version_needs(elf)
         symbols = read_undefined(elf, _TORCH_PARTS) if torch else frozenset()
     except MalformedElf as error:
-        return Read(code, problem=str(error))
+        return Read(code, problem=str(error), machine=machine)
     search = f"RUNPATH {dynamic.runpath}" if dynamic.runpath else f"RPATH {dynamic.rpath}" if dynamic.rpath else ""
     return Read(
         code,
@@ -170,6 +199,7 @@ def read_buffer(data: mmap.mmap | bytes, *, shared: bool, torch: bool = True) ->
         search=search,
         glibc=newest(versions, "GLIBC_"),
         torch_symbols=tuple(sorted(symbol for symbol in symbols if _TORCH.match(symbol))),
+        machine=machine,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from envlock.environment.digests import read_regular
 from envlock.verify.facts import Claim, Installed
 
 _TORCH = re.compile(r"Requires-Dist: torch(?![\w.-])\s*\(?([^;)]*)")
@@ -34,8 +34,10 @@ def read_records(site: str) -> Records:
         stem = folder.removesuffix(".dist-info")
         name, _, version = stem.rpartition("-")
         package = canonicalize_name(name or stem)
-        installed.append(Installed(package, version, folder, _torch_requirement(f"{site}/{folder}/METADATA")))
-        for path, digest in _lines(f"{site}/{folder}/RECORD"):
+        lines = _lines(f"{site}/{folder}/RECORD")
+        told = _metadata(f"{site}/{folder}/METADATA")
+        installed.append(Installed(package, version, folder, *told, _unchecked(folder, lines)))
+        for path, digest in lines or ():
             before = digests.get(path)
             if before is None:
                 digests[path] = digest
@@ -46,31 +48,46 @@ def read_records(site: str) -> Records:
     return Records(tuple(installed), owners, claims)
 
 
-def _lines(path: str) -> Iterator[tuple[str, str]]:
+def _lines(path: str) -> list[tuple[str, str]] | None:
+    """Return (path, digest) of a RECORD, or None where there is none that can be read."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
+        text = read_regular(path).decode("utf-8", "surrogateescape")
     except OSError:
-        return
+        return None
+    lines = []
     for line in text.splitlines():
-        if line.startswith('"'):
-            row = next(csv.reader([line]), [])
-            if len(row) == 3:
-                yield row[0], row[1]
-        else:
-            parts = line.rsplit(",", 2)
-            if len(parts) == 3:
-                yield parts[0], parts[1]
+        parts = next(csv.reader([line]), []) if line.startswith('"') else line.rsplit(",", 2)
+        if len(parts) == 3:
+            lines.append((parts[0], parts[1]))
+    return lines
 
 
-def _torch_requirement(path: str) -> str:
+def _unchecked(folder: str, lines: list[tuple[str, str]] | None) -> str:
+    """Return why a distribution's files cannot be held against its RECORD, or nothing when they can.
+
+    RECORD itself and its signature have no hash, nor has byte code, which an installer may list.
+    """
+    if lines is None:
+        return "no RECORD"
+    files = [digest for path, digest in lines if not path.startswith(f"{folder}/RECORD") and not path.endswith(".pyc")]
+    bare = sum(1 for digest in files if not digest)
+    if bare:
+        return "no hash in its RECORD" if bare == len(files) else f"{bare} of {len(files)} files without a hash"
+    return "" if files else "an empty RECORD"
+
+
+def _metadata(path: str) -> tuple[str, str, str]:
+    """Return (torch requirement, name, version) of a METADATA file, each empty where it does not say."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            head = file.read(65536).split("\n\n", 1)[0]
+        head = read_regular(path, 65536).decode("utf-8", "replace").split("\n\n", 1)[0]
     except OSError:
-        return ""
+        return "", "", ""
+    torch = name = version = ""
     for line in head.split("\n"):
-        found = _TORCH.match(line)
-        if found and "extra ==" not in line:
-            return found[1].strip()
-    return ""
+        if line.startswith("Name:"):
+            name = canonicalize_name(line[5:].strip())
+        elif line.startswith("Version:"):
+            version = line[8:].strip()
+        elif not torch and (found := _TORCH.match(line)) and "extra ==" not in line:
+            torch = found[1].strip()
+    return torch, name, version

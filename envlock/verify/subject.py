@@ -43,6 +43,8 @@ class Surroundings:
     """The C compiler Triton would use, by path; empty for none."""
     glibc: str = ""
     """This machine's glibc, `2.36`."""
+    machine: str = ""
+    """This machine's CPU as `uname -m` calls it, `x86_64`."""
     linked: frozenset[str] = frozenset()
     """Of the files that differ from the seal, those with another name elsewhere (hard links), below the prefix."""
 

@@ -32,6 +32,7 @@ def read_surroundings(prefix: Path, site: Path, drift: Iterable[Drift]) -> Surro
         headers=outside.headers(base, minor),
         compiler=outside.compiler(os.environ),
         glibc=outside.glibc(),
+        machine=os.uname().machine,
         linked=frozenset(
             item.path for item in drift if item.kind == "changed" and _edited_through_link(prefix / item.path, sealed)
         ),

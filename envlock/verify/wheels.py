@@ -16,10 +16,11 @@ from typing import IO
 from envlock.errors import StoreError
 from envlock.lock.document import DeviceCode, Lock, Package
 from envlock.verify.coverage import Library, per_package
+from envlock.verify.elf import HEAD
 from envlock.verify.fatbin import DeviceCode as Code
 from envlock.verify.fatbin import read_library
-from envlock.verify.files import libraries_below, libraries_of
-from envlock.verify.libraries import LibraryMemory, Read, may_hold_code
+from envlock.verify.libraries import LibraryMemory, Read, is_library, may_hide_library, may_hold_code
+from envlock.verify.tree import libraries_below, libraries_of
 
 _CHUNK = 1 << 20
 _MOST_INFLATED = 16 << 30  # bytes a wheel may unpack to; the largest known holds 4 GiB
@@ -88,7 +89,7 @@ def _summed(libraries: tuple[Library, ...], name: str, capabilities: Sequence[st
 def _members(file: IO[bytes], archive: zipfile.ZipFile) -> Iterator[tuple[str, Read]]:
     left = _MOST_INFLATED
     for member in archive.infolist():
-        if not may_hold_code(member.filename) or member.is_dir():
+        if member.is_dir() or not (may_hold_code(member.filename) or _hides_library(archive, member)):
             continue
         if member.compress_type == zipfile.ZIP_STORED:
             code = _stored(file, member)
@@ -98,6 +99,13 @@ def _members(file: IO[bytes], archive: zipfile.ZipFile) -> Iterator[tuple[str, R
             left -= member.file_size
             code = _inflated(archive, member)
         yield member.filename, Read(code)
+
+
+def _hides_library(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bool:
+    if member.file_size < 64 or not may_hide_library(member.filename):  # 64: an ELF header
+        return False
+    with archive.open(member) as packed:
+        return is_library(packed.read(HEAD))
 
 
 def _stored(file: IO[bytes], member: zipfile.ZipInfo) -> Code:

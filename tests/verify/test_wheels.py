@@ -40,6 +40,12 @@ def test_stored_members_read_the_same(tmp_path: Path) -> None:
     assert inspect_wheel(wheel, "k", ("12.0",)) == inspect_wheel(packed, "k", ("12.0",))
 
 
+def test_a_library_of_any_name_is_read(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "k", "1.0", files={"k/flash.bin": KERNELS, "k/data.bin": b"data" * 99})
+    code = inspect_wheel(wheel, "k", ("12.0",))
+    assert code is not None and code.uncovered == ("k/flash.bin",)
+
+
 def test_a_wheel_without_device_code_has_none(tmp_path: Path) -> None:
     assert inspect_wheel(make_wheel(tmp_path, "k", "1.0", files={"k/_c.so": make.library()}), "k", ("12.0",)) is None
 

@@ -57,18 +57,23 @@ def _missing(binary: Binary) -> str:
 
 def _damaged(subject: Subject) -> Check:
     name = "abi.readable"
-    wrong = [binary for binary in subject.facts.binaries if binary.problem]
+    machine = subject.lock.machine if subject.lock else subject.around.machine
+    wrong = {item: item.problem for item in subject.facts.binaries if item.problem}
+    for item in subject.facts.binaries:
+        if item.machine and machine and item.machine != machine:
+            wrong[item] = f"for {item.machine}"
     if not wrong:
         return good(name, found=f"{len(subject.facts.binaries)} libraries can be read")
     insisted = subject.profile.kernels.require if subject.profile else ()
-    grave = [binary for binary in wrong if required(binary.path, insisted)]
+    grave = [item for item in wrong if required(item.path, insisted)]
+    shown = grave or list(wrong)
     return bad(
         name,
         status="fail" if grave else "warn",
-        expected="whole ELF files",
-        found=listed([f"{binary.path}: {binary.problem}" for binary in grave or wrong]),
-        where=f"{subject.site}/{(grave or wrong)[0].path}",
-        remedy="damaged or truncated: envlock sync --rebuild",
+        expected=f"whole ELF files for {machine or 'this machine'}",
+        found=listed([f"{item.path}: {wrong[item]}" for item in shown]),
+        where=f"{subject.site}/{shown[0].path}",
+        remedy="damaged, truncated or of another platform: envlock sync --rebuild, or install that package anew",
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from envlock.environment.inventory import Drift
 from envlock.verify.check import Check
 from envlock.verify.checks.told import bad, good, listed, skipped
+from envlock.verify.coverage import required
 from envlock.verify.subject import Subject
 
 
 def checks(subject: Subject) -> tuple[Check, ...]:
-    """Judge drift from the seal (or, deep, from the records), shared edits, and files with several owners."""
-    return (_drift(subject), _shared(subject), _owners(subject))
+    """Judge drift from the seal (or, deep, from the records), shared edits, who owns a file, and where it lies."""
+    return (_drift(subject), _shared(subject), _owners(subject), _outside(subject))
 
 
 def _told(item: Drift) -> str:
@@ -77,4 +78,22 @@ def _owners(subject: Subject) -> Check:
         remedy='`exclude` one of the packages, or [overlaps] WINNER = ["LOSER"]; then envlock lock'
         if subject.profile
         else "a profile that declares it in [overlaps] is held to it: envlock verify NAME --python PATH",
+    )
+
+
+def _outside(subject: Subject) -> Check:
+    name = "files.outside"
+    links = subject.facts.outside
+    if not links:
+        return good(name, found="no link in site-packages leads out of the environment")
+    insisted = subject.profile.kernels.require if subject.profile else ()
+    grave = [item for item in links if item.folder and (item.package or required(item.path, insisted))]
+    shown = grave or list(links)
+    return bad(
+        name,
+        status="fail" if grave else "warn",
+        expected="every package in the environment itself",
+        found=listed([f"{item.path} leads to {item.target}" for item in shown]),
+        where=f"{subject.site}/{shown[0].path}",
+        remedy="what lies there changes without this environment, and is not judged: install the package here",
     )

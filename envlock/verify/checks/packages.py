@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+from packaging.version import InvalidVersion, Version
+
 from envlock.verify import rules
 from envlock.verify.check import Check
 from envlock.verify.checks.told import bad, good, listed, skipped
+from envlock.verify.facts import Installed
 from envlock.verify.subject import Subject
 
 _TWIN = re.compile(r"(nvidia-[a-z0-9-]+?)-cu([0-9][0-9])")
@@ -15,7 +18,7 @@ _PARTS = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
 
 def checks(subject: Subject) -> tuple[Check, ...]:
     """Judge packages against each other by their metadata."""
-    return (_twins(subject), _single(subject), _flashinfer(subject), _assembler(subject))
+    return (_twins(subject), _single(subject), _metadata(subject), _flashinfer(subject), _assembler(subject))
 
 
 def _twins(subject: Subject) -> Check:
@@ -52,6 +55,33 @@ def _single(subject: Subject) -> Check:
         where=subject.site,
         remedy="an interrupted or overlaid install: build the environment anew",
     )
+
+
+def _metadata(subject: Subject) -> Check:
+    name = "packages.metadata"
+    wrong = {item.folder: told for item in subject.facts.installed if (told := _otherwise(item))}
+    if not wrong:
+        return good(name, found=f"{len(subject.facts.installed)} distributions, each named as its metadata says")
+    return bad(
+        name,
+        expected="METADATA that tells the name and the version of its folder",
+        found=listed([f"{folder}: {told}" for folder, told in wrong.items()]),
+        where=f"{subject.site}/{next(iter(wrong))}",
+        remedy="edited, or left by an interrupted install: envlock sync --rebuild, or install that package anew",
+    )
+
+
+def _otherwise(item: Installed) -> str:
+    """Return what a distribution's metadata says other than the name of its folder, or nothing."""
+    if not item.told_name or not item.told_version:
+        return "no METADATA that can be read"
+    if item.told_name != item.name:
+        return f"METADATA of {item.told_name}"
+    try:
+        same = Version(item.told_version) == Version(item.version.replace("_", "-"))
+    except InvalidVersion:
+        same = item.told_version.replace("-", "_") == item.version.replace("-", "_")
+    return "" if same else f"METADATA of version {item.told_version}"
 
 
 def _flashinfer(subject: Subject) -> Check:

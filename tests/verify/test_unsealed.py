@@ -1,0 +1,181 @@
+"""Damages of an environment without a seal: there is nothing to differ from, so each must be told by what it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from envlock.declare.profile import Kernels
+from envlock.verify.check import Check
+from tests.support import binaries as make
+from tests.support import environments as made
+from tests.support.environments import PROFILE, judged
+from tests.support.project import Project
+
+LAX = replace(PROFILE, kernels=Kernels())
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    made.make_stack(tmp_path / "venv")
+    return tmp_path / "venv"
+
+
+def site(prefix: Path) -> Path:
+    return prefix / "lib" / f"python{made.MINOR}" / "site-packages"
+
+
+def foreign(prefix: Path, *, deep: bool = False) -> dict[str, Check]:
+    return judged(prefix, None, None, PROFILE, deep=deep)
+
+
+def rewrite(path: Path, content: bytes | str) -> None:
+    path.unlink()
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def away(path: Path) -> None:
+    """Move a file or folder out of the prefix and leave a link."""
+    elsewhere = path.parents[5] / "elsewhere"
+    elsewhere.mkdir(exist_ok=True)
+    shutil.move(path, elsewhere / path.name)
+    path.symlink_to(elsewhere / path.name)
+
+
+def linked_package(prefix: Path) -> None:
+    away(site(prefix) / "nvidia")
+
+
+def linked_requirement(prefix: Path) -> None:
+    shutil.rmtree(site(prefix) / "kern-1.0.dist-info")
+    away(site(prefix) / "kern")
+
+
+def empty_library(prefix: Path) -> None:
+    rewrite(site(prefix) / "kern" / "common.abi3.so", b"")
+
+
+def text_library(prefix: Path) -> None:
+    rewrite(site(prefix) / "torch" / "lib" / "libc10.so", "version https://git-lfs.github.com/spec/v1\n")
+
+
+def other_cpu(prefix: Path) -> None:
+    wrong = {"x86_64": 183}.get(os.uname().machine, 62)
+    rewrite(
+        site(prefix) / "kern" / "common.abi3.so", make.library(fatbin=made.fat((make.SASS, 120, "a")), machine=wrong)
+    )
+
+
+def edited_version(prefix: Path) -> None:
+    path = site(prefix) / "kern-1.0.dist-info" / "METADATA"
+    rewrite(path, path.read_text().replace("Version: 1.0", "Version: 1.1"))
+
+
+def no_metadata(prefix: Path) -> None:
+    (site(prefix) / "kern-1.0.dist-info" / "METADATA").unlink()
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
+    "a package that lies elsewhere": (linked_package, "files.outside", "nvidia leads to /"),
+    "a required package that lies elsewhere": (linked_requirement, "files.outside", "kern leads to /"),
+    "an empty library": (empty_library, "abi.readable", "kern/common.abi3.so: empty"),
+    "a library that is text": (text_library, "abi.readable", "torch/lib/libc10.so: not an ELF file"),
+    "a library for another CPU": (other_cpu, "abi.readable", "kern/common.abi3.so: for "),
+    "another version in METADATA": (edited_version, "packages.metadata", "kern-1.0.dist-info: METADATA of version 1.1"),
+    "no METADATA": (no_metadata, "packages.metadata", "kern-1.0.dist-info: no METADATA that can be read"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named_without_hashing_anything(name: str, prefix: Path) -> None:
+    damage, check, words = DAMAGE[name]
+    before = foreign(prefix)[check]
+    assert before.status == "pass", before
+    damage(prefix)
+    found = foreign(prefix)[check]
+    assert found.status == "fail", found
+    assert words in found.found
+    assert found.where and found.remedy
+
+
+def test_what_nobody_requires_is_a_warning(prefix: Path) -> None:
+    empty_library(prefix)
+    assert judged(prefix, None, None, LAX)["abi.readable"].status == "warn"
+    loose = prefix.parent / "loose"
+    loose.mkdir()
+    (site(prefix) / "loose").symlink_to(loose)
+    found = judged(prefix, None, None, LAX)["files.outside"]
+    assert (found.status, found.found) == ("warn", f"loose leads to {loose}")
+
+
+def test_a_library_that_is_a_link_is_judged_by_what_it_leads_to(prefix: Path) -> None:
+    hopper = prefix.parent / "hopper.so"
+    hopper.write_bytes(make.library(fatbin=made.fat((make.SASS, 90, "a"))))
+    path = site(prefix) / "kern" / "common.abi3.so"
+    path.unlink()
+    path.symlink_to(hopper)
+    found = foreign(prefix)
+    assert found["files.outside"].status == "warn"
+    assert found["kernels.required"].status == "fail"
+    assert "kern/common.abi3.so" in found["kernels.required"].found
+
+
+def test_a_link_from_one_library_to_its_neighbour_is_no_fault(prefix: Path) -> None:
+    (site(prefix) / "torch" / "lib" / "libc10.so.2").symlink_to("libc10.so")
+    assert foreign(prefix)["files.outside"].status == "pass"
+
+
+@pytest.mark.parametrize("name", ["ops", "ops.bin", "lib/ops.so-1.0"])
+def test_a_library_is_one_under_any_name(prefix: Path, name: str) -> None:
+    path = site(prefix) / "kern" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(make.library(fatbin=made.fat((make.SASS, 90, "a")), needed=["libcudart.so.12"]))
+    found = foreign(prefix)
+    assert found["kernels.required"].status == found["cuda.one-major"].status == "fail"
+    assert f"kern/{name}: 1 of 1 parts have nothing" in found["kernels.required"].found
+
+
+def test_a_program_is_no_library(prefix: Path) -> None:
+    """Position-independent programs are of the same type, but name their loader."""
+    before = foreign(prefix)["abi.readable"].found
+    shutil.copy(shutil.which("true") or "", site(prefix) / "kern" / "tool")
+    assert foreign(prefix)["abi.readable"].found == before
+
+
+def test_the_locks_platform_is_what_counts(prefix: Path) -> None:
+    lock = replace(made.make_lock(prefix), machine="aarch64")
+    found = judged(prefix, lock, None)["abi.readable"]
+    assert found.status == "fail"
+    assert found.expected == "whole ELF files for aarch64"
+
+
+def test_a_version_may_be_written_in_several_ways(prefix: Path) -> None:
+    made.install(prefix, "some.name", "1.0.0+cu128", {"some.py": b""})
+    folder = site(prefix) / "some.name-1.0.0+cu128.dist-info"
+    text = (folder / "METADATA").read_text()
+    rewrite(folder / "METADATA", text.replace("some.name", "Some_Name").replace("1.0.0+cu128", "1.0+CU128"))
+    assert foreign(prefix)["packages.metadata"].status == "pass"
+
+
+def test_the_command_line_says_so(project: Project) -> None:
+    project.wheel("kern", "1.0", files={"kern/ops.so": made.KERNEL})
+    project.wheel("leaf", "1.0")
+    project.simple_profile(
+        "app", "kern", "leaf", more='[gpu]\ncompute-capability = "12.0"\n[kernels]\nrequire = ["kern"]\n'
+    )
+    project.ok("lock")
+    project.ok("sync")
+    words = ("verify", "app", "--python", str(project.prefix("app")), "--tier", "static")
+    project.ok(*words)
+    rewrite(project.site("app") / "kern" / "ops.so", b"")
+    path = project.site("app") / "leaf-1.0.dist-info" / "METADATA"
+    rewrite(path, path.read_text().replace("Version: 1.0", "Version: 2.0"))
+    said = project.run(*words)
+    assert said.code == 1
+    assert "x abi.readable: kern/ops.so: empty" in said.out
+    assert "x packages.metadata: leaf-1.0.dist-info: METADATA of version 2.0" in said.out

@@ -64,6 +64,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "Such an edit changes the cache and every other environment (astral-sh/uv#10579).",
         'envlock sync --rebuild NAME mends the cache; links = "copy" for a stack that is patched',
     ),
+    "files.recorded": (
+        "Without a seal: every distribution recorded the hash of each of its files; torch and what is required must.",
+        "What nobody recorded cannot be held against anything: an edited or swapped file looks like any other.",
+        "install that package anew, or let envlock build the environment: envlock adopt, envlock sync",
+    ),
     "files.outside": (
         "No link in site-packages leads out of the environment.",
         "What lies there changes, or goes, without the environment; a linked folder is not judged at all.",
@@ -110,8 +115,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "lower [platform] glibc and lock again, or upgrade the host",
     ),
     "abi.python": (
-        "Native modules are for this Python minor version.",
-        "They are not found by any other.",
+        "Native modules and every interpreter in bin/ are for this Python minor version.",
+        "Another one does not find the packages.",
         "envlock sync --rebuild NAME",
     ),
     "triton.assembler": (

@@ -10,6 +10,7 @@ from envlock.environment.inventory import Drift
 from envlock.environment.seal import Seal
 from envlock.lock.document import Lock
 from envlock.verify.facts import Facts
+from envlock.verify.interpreters import Interpreter
 
 
 class PathFile(NamedTuple):
@@ -37,6 +38,8 @@ class Surroundings:
     """pyvenv.cfg's full version; empty outside a venv."""
     base: str = ""
     """The base interpreter's executable, as pyvenv.cfg or the link in bin/ tells; empty when it is gone."""
+    interpreters: tuple[Interpreter, ...] = ()
+    """Every name in bin/ that starts a Python."""
     headers: bool = True
     """Python.h of that interpreter is there."""
     compiler: str = ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from envlock.environment.inventory import Drift
 from envlock.environment.seal import FOLDER
 from envlock.verify import outside
+from envlock.verify.interpreters import interpreters
 from envlock.verify.subject import PathFile, Surroundings
 
 
@@ -29,6 +30,7 @@ def read_surroundings(prefix: Path, site: Path, drift: Iterable[Drift]) -> Surro
         user_packages=outside.user_packages(minor),
         python_version=config.get("version_info", config.get("version", "")),
         base=base,
+        interpreters=tuple(interpreters(os.fspath(prefix), minor, config.get("home", ""))),
         headers=outside.headers(base, minor),
         compiler=outside.compiler(os.environ),
         glibc=outside.glibc(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +81,50 @@ def no_metadata(prefix: Path) -> None:
     (site(prefix) / "kern-1.0.dist-info" / "METADATA").unlink()
 
 
+def no_record(prefix: Path) -> None:
+    (site(prefix) / "kern-1.0.dist-info" / "RECORD").unlink()
+
+
+def empty_record(prefix: Path) -> None:
+    rewrite(site(prefix) / "torch-2.11.0.dist-info" / "RECORD", "")
+
+
+def record_without_hashes(prefix: Path) -> None:
+    path = site(prefix) / "torch-2.11.0.dist-info" / "RECORD"
+    rewrite(path, "".join(f"{line.split(',')[0]},,\n" for line in path.read_text().splitlines()))
+
+
+def record_without_one_hash(prefix: Path) -> None:
+    path = site(prefix) / "torch-2.11.0.dist-info" / "RECORD"
+    lines = path.read_text().splitlines()
+    rewrite(path, "".join(f"{line}\n" for line in [lines[0].split(",")[0] + ",,", *lines[1:]]))
+
+
+def record_without_a_library(prefix: Path) -> None:
+    path = site(prefix) / "kern-1.0.dist-info" / "RECORD"
+    rewrite(path, "".join(f"{line}\n" for line in path.read_text().splitlines() if "common" not in line))
+
+
+def other_interpreter(prefix: Path) -> None:
+    other = prefix.parent / "other" / "bin" / "python3"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(make.library(needed=["libpython3.99.so.1.0"]))
+    rewrite_link(prefix / "bin" / "python", other)
+
+
+def named_interpreter(prefix: Path) -> None:
+    """A static one tells by its name alone."""
+    other = prefix.parent / "other" / "bin" / "python3.99"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(make.library())
+    rewrite_link(prefix / "bin" / "python", other)
+
+
+def rewrite_link(path: Path, target: Path) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a package that lies elsewhere": (linked_package, "files.outside", "nvidia leads to /"),
     "a required package that lies elsewhere": (linked_requirement, "files.outside", "kern leads to /"),
@@ -87,6 +132,17 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a library that is text": (text_library, "abi.readable", "torch/lib/libc10.so: not an ELF file"),
     "a library for another CPU": (other_cpu, "abi.readable", "kern/common.abi3.so: for "),
     "another version in METADATA": (edited_version, "packages.metadata", "kern-1.0.dist-info: METADATA of version 1.1"),
+    "no RECORD": (no_record, "files.recorded", "kern: no RECORD"),
+    "an empty RECORD": (empty_record, "files.recorded", "torch: an empty RECORD"),
+    "a RECORD without hashes": (record_without_hashes, "files.recorded", "torch: no hash in its RECORD"),
+    "a RECORD without one hash": (record_without_one_hash, "files.recorded", "torch: 1 of 5 files without a hash"),
+    "a RECORD without a library": (
+        record_without_a_library,
+        "files.recorded",
+        "kern/common.abi3.so: recorded by no distribution",
+    ),
+    "another interpreter": (other_interpreter, "abi.python", "bin/python is Python 3.99 (/"),
+    "another interpreter, by its name": (named_interpreter, "abi.python", "bin/python is Python 3.99 (/"),
     "no METADATA": (no_metadata, "packages.metadata", "kern-1.0.dist-info: no METADATA that can be read"),
 }
 
@@ -111,6 +167,29 @@ def test_what_nobody_requires_is_a_warning(prefix: Path) -> None:
     (site(prefix) / "loose").symlink_to(loose)
     found = judged(prefix, None, None, LAX)["files.outside"]
     assert (found.status, found.found) == ("warn", f"loose leads to {loose}")
+
+
+def test_a_package_that_nobody_requires_and_nobody_can_check_is_named(prefix: Path) -> None:
+    (site(prefix) / "nvidia_nccl_cu13-2.28.9.dist-info" / "RECORD").unlink()
+    found = foreign(prefix)["files.recorded"]
+    assert (found.status, found.found) == ("warn", "nvidia-nccl-cu13: no RECORD")
+
+
+def test_what_the_seal_holds_needs_no_record(prefix: Path) -> None:
+    no_record(prefix)
+    lock = made.make_lock(prefix)
+    assert judged(prefix, lock, made.make_seal(prefix, lock))["files.recorded"].status == "pass"
+
+
+def test_an_interpreter_that_does_not_tell_is_a_warning_and_a_copy_does_tell(prefix: Path) -> None:
+    script = prefix.parent / "python"
+    script.write_text("#!/bin/sh\n")
+    rewrite_link(prefix / "bin" / "python", script)
+    found = foreign(prefix)["abi.python"]
+    assert found.status == "warn" and "does not tell its Python" in found.found
+    (prefix / "bin" / "python").unlink()
+    shutil.copy(os.path.realpath(sys.executable), prefix / "bin" / "python")
+    assert foreign(prefix)["abi.python"].status == "pass"
 
 
 def test_a_library_that_is_a_link_is_judged_by_what_it_leads_to(prefix: Path) -> None:
@@ -175,7 +254,9 @@ def test_the_command_line_says_so(project: Project) -> None:
     rewrite(project.site("app") / "kern" / "ops.so", b"")
     path = project.site("app") / "leaf-1.0.dist-info" / "METADATA"
     rewrite(path, path.read_text().replace("Version: 1.0", "Version: 2.0"))
+    (project.site("app") / "leaf-1.0.dist-info" / "RECORD").unlink()
     said = project.run(*words)
     assert said.code == 1
+    assert "! files.recorded: leaf: no RECORD" in said.out
     assert "x abi.readable: kern/ops.so: empty" in said.out
     assert "x packages.metadata: leaf-1.0.dist-info: METADATA of version 2.0" in said.out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envlock.verify import rules
-from envlock.verify.check import Check
+from envlock.verify.check import Check, Status
 from envlock.verify.checks.told import bad, good, listed, skipped
 from envlock.verify.coverage import required
 from envlock.verify.facts import Binary
@@ -151,6 +151,15 @@ def _python(subject: Subject) -> Check:
             where=f"{subject.prefix}/bin/python",
             remedy="envlock sync --rebuild, with a Python that stays",
         )
+    for status, found in _other_interpreters(subject):
+        return bad(
+            name,
+            status=status,
+            expected=f"interpreters of Python {minor}, for which the packages are",
+            found=found,
+            where=f"{subject.prefix}/{found.partition(' ')[0]}",
+            remedy="it finds none of the packages, or loads those of another: envlock sync --rebuild, or make it anew",
+        )
     tag = minor.replace(".", "")
     tags = [(binary.path, match) for binary in subject.facts.binaries if (match := _TAG.search(binary.path))]
     foreign = [path for path, match in tags if f"{match[1]}{match[2]}" != tag]
@@ -163,6 +172,17 @@ def _python(subject: Subject) -> Check:
             remedy="the environment was made for another Python: build it anew",
         )
     return good(name, found=f"Python {subject.around.python_version or minor}")
+
+
+def _other_interpreters(subject: Subject) -> list[tuple[Status, str]]:
+    """Return what starts another Python than the packages are for, what cannot be told last."""
+    known, untold = [], []
+    for item in subject.around.interpreters:
+        if not item.minor:
+            untold.append(f"{item.path} leads to {item.real}, which does not tell its Python")
+        elif item.minor != subject.facts.python:
+            known.append(f"{item.path} is Python {item.minor} ({item.real})")
+    return [("fail", told) for told in known] + [("warn", told) for told in untold]
 
 
 def _toolchain(subject: Subject) -> Check:

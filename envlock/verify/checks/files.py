@@ -11,7 +11,7 @@ from envlock.verify.subject import Subject
 
 def checks(subject: Subject) -> tuple[Check, ...]:
     """Judge drift from the seal (or, deep, from the records), shared edits, who owns a file, and where it lies."""
-    return (_drift(subject), _shared(subject), _owners(subject), _outside(subject))
+    return (_drift(subject), _shared(subject), _owners(subject), _recorded(subject), _outside(subject))
 
 
 def _told(item: Drift) -> str:
@@ -78,6 +78,34 @@ def _owners(subject: Subject) -> Check:
         remedy='`exclude` one of the packages, or [overlaps] WINNER = ["LOSER"]; then envlock lock'
         if subject.profile
         else "a profile that declares it in [overlaps] is held to it: envlock verify NAME --python PATH",
+    )
+
+
+def _recorded(subject: Subject) -> Check:
+    """Judge whether there is anything to hold the files against."""
+    name = "files.recorded"
+    if subject.seal is not None:
+        return good(name, found="the seal holds the hash of every file")
+    require = subject.profile.kernels.require if subject.profile else ()
+    insisted = {pattern.replace("_", "-") for pattern in ("torch", *require)}
+    names = {item.name for item in subject.facts.installed}
+    loose = {f"{item.folder}/RECORD": item for item in subject.facts.installed if item.unchecked}
+    told = {path: f"{item.name}: {item.unchecked}" for path, item in loose.items()}
+    grave = {path: words for path, words in told.items() if loose[path].name in insisted}
+    # without its RECORD a package's libraries are nobody's, whatever the package is called
+    for binary in subject.facts.binaries:
+        if required(binary.path, require) and binary.package not in names:
+            grave[binary.path] = f"{binary.path}: recorded by no distribution"
+    shown = grave or told
+    if not shown:
+        return good(name, found=f"{len(names)} distributions recorded the hash of every file of theirs")
+    return bad(
+        name,
+        status="fail" if grave else "warn",
+        expected="a hash of every file, to hold it against",
+        found=listed(list(shown.values())),
+        where=f"{subject.site}/{next(iter(shown))}",
+        remedy="whether its files are what was published cannot be told: install that package anew",
     )
 
 

@@ -301,6 +301,7 @@ def seal_tree(
         files.update(further(prefix, stock))
     for file, content in files.items():
         beside.joinpath(file).write_bytes(content)
+    made = replace(made, digests=seal.digests_of(files))
     disk.write_atomically(beside / "seal.json", seal.dump(made))
     os.rename(beside, prefix / seal.FOLDER)
     return made

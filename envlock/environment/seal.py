@@ -2,7 +2,7 @@
 
 It lies in `GENERATION/seal/`:
 
-    seal.json   this model; small, the launch path reads it with `json` alone
+    seal.json   this model; small, the launch path reads it with `json` alone; holds the sha256 of the others
     inventory   one line a file, sorted by path (environment/inventory.py)
     bytecode    the same of `__pycache__`, for `--deep`
     lock.toml   the lock this generation was built from, byte for byte
@@ -16,12 +16,16 @@ Pure: values and their JSON.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 FORMAT = 1
 FOLDER = "seal"
+LEASE = "lease"
+LISTS = frozenset({"inventory", "bytecode", "stamp", "listing"})
+"""Files of the seal with a line for every file of the generation: megabytes, held against `digests` with `--deep`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +86,14 @@ class Seal:
     uv: str
     origin: Mapping[str, str] = field(default_factory=dict)
     """Who and from where: user, host, git commit of the project."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """File of the seal -> its sha256. Empty in a seal that was written before there were any."""
     format: int = FORMAT
+
+
+def digests_of(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return what `digests` holds of the files of a seal: of all but the lease, which holds nothing."""
+    return {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items()) if name != LEASE}
 
 
 def dump(seal: Seal) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from envlock import disk
 from envlock.environment import generations as plain
 from envlock.environment import seal as seals
+from envlock.environment.digests import sha256_of
 from envlock.environment.seal import Seal
 from envlock.errors import EnvironmentMissing, StoreError
 from envlock.layout import Layout
@@ -65,6 +66,22 @@ def read_seal(prefix: Path) -> Seal:
         raise StoreError(
             "the seal cannot be read", where=str(path), found=str(error), hint="envlock sync --rebuild"
         ) from error
+
+
+def edited_files(seal: Seal, prefix: Path, *, deep: bool) -> tuple[str, ...]:
+    """Return which of a seal's own files are gone or not as they were written; the long lists with `deep` only."""
+    return tuple(
+        name
+        for name, digest in seal.digests.items()
+        if (deep or name not in seals.LISTS) and _digest(prefix / seals.FOLDER / name) != digest
+    )
+
+
+def _digest(path: Path) -> str:
+    try:
+        return sha256_of(path)
+    except OSError:
+        return ""
 
 
 def lies_where_built(seal: Seal, prefix: Path) -> bool:

@@ -59,6 +59,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "The last installer wins, and removing one breaks the other (pytorch/pytorch#186591).",
         "exclude one of the two, or declare [overlaps]",
     ),
+    "files.seal": (
+        "The seal's own files are as they were written: what is small always, the lists of every file with --deep.",
+        "What the files hold (device code, what the loader needs) is read from the seal and not from the files again.",
+        "envlock sync --rebuild NAME",
+    ),
     "files.shared-edit": (
         "No file that is hard-linked with uv's cache was edited.",
         "Such an edit changes the cache and every other environment (astral-sh/uv#10579).",

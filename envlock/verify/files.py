@@ -12,6 +12,7 @@ from pathlib import Path
 
 from envlock import __version__, disk
 from envlock.declare.profile import Profile
+from envlock.environment import store
 from envlock.environment.digests import DigestMemory
 from envlock.environment.distributions import distributions, site_packages, torch_build
 from envlock.environment.inventory import Drift, drift, drifted, scan
@@ -169,7 +170,9 @@ def read_subject(
     site = site_of(prefix)
     overlaps = {} if profile is None else profile.overlaps
     differing = _differing(prefix, site, sealed=seal is not None, deep=deep, overlaps=overlaps)
-    sealed = read_sealed_facts(prefix) if seal is not None and not differing else None
+    edited = store.edited_files(seal, prefix, deep=deep) if seal is not None else ()
+    trusted = seal is not None and not differing and facts_module.FILE not in edited
+    sealed = read_sealed_facts(prefix) if trusted else None
     return Subject(
         prefix=os.fspath(prefix),
         site=os.fspath(site),
@@ -180,6 +183,7 @@ def read_subject(
         facts=sealed or read_facts(prefix, site, None if deep else cache, sealed=seal is not None),
         around=read_surroundings(prefix, site, differing or ()),
         drift=differing,
+        seal_edited=edited,
         real=os.path.realpath(prefix),
         deep=deep,
         driver=driver,

@@ -67,6 +67,8 @@ class Subject:
     around: Surroundings
     drift: tuple[Drift, ...] | None
     """Differences from the seal; None when there is no seal to differ from."""
+    seal_edited: tuple[str, ...] = ()
+    """The seal's own files that are not as they were written."""
     real: str = ""
     """The prefix with links resolved, as scripts may name it; empty: the same."""
     deep: bool = False

@@ -7,6 +7,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from envlock.declare.profile import Gpu, Kernels, Profile, Torch, fingerprint, launch_inputs
@@ -166,6 +167,7 @@ def make_seal(prefix: Path, lock: Lock, profile: Profile = PROFILE) -> Seal:
     (prefix / "seal").mkdir()
     for name, content in files.items():
         (prefix / "seal" / name).write_bytes(content)
+    made = replace(made, digests=seal.digests_of(files))
     (prefix / "seal" / "seal.json").write_text(seal.dump(made))
     return made
 

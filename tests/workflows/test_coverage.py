@@ -113,6 +113,39 @@ def test_a_foreign_environment_is_held_to_the_overlaps_of_the_profile_named(proj
     assert "shared/lib.so" in found["files.drift"]["found"]
 
 
+def test_what_an_edited_seal_says_is_told_and_not_believed(project: Project) -> None:
+    hopper = make.library(fatbin=environments.fat((make.SASS, 90, "")))
+    project.wheel("kern", "1.0", files={"kern/ops.so": hopper})
+    gpu = '[gpu]\ncompute-capability = "12.0"\n[kernels]\nrequire = ["kern"]\n'
+    project.simple_profile("app", "kern", more=gpu)
+    project.ok("lock")
+    project.ok("sync")
+
+    def checks(*words: str) -> dict[str, dict[str, str]]:
+        said = project.run("verify", "app", "--tier", "static", "--json", *words)
+        assert said.code == 1
+        return {check["id"]: check for check in said.json["checks"]}
+
+    assert checks()["files.seal"]["status"] == "pass"
+    seal = project.prefix("app") / "seal"
+    code = (seal / "code.json").read_text()
+    assert "sm_90" in code
+    (seal / "code.json").write_text(code.replace("sm_90", "sm_120"))
+    found = checks()
+    assert (found["files.seal"]["status"], found["files.seal"]["found"]) == ("fail", "code.json: edited or gone")
+    assert "envlock sync --rebuild app" in found["files.seal"]["remedy"]
+    assert found["kernels.required"]["status"] == "fail"  # told by the file itself
+    (seal / "code.json").unlink()
+    assert checks()["files.seal"]["status"] == "fail"
+    (seal / "code.json").write_text(code)
+    with (seal / "inventory").open("a") as file:
+        file.write("0\t0\t0\t\tno-such-file\n")
+    assert checks()["files.seal"]["status"] == "pass"
+    assert checks("--deep")["files.seal"]["found"] == "inventory: edited or gone"
+    project.ok("sync", "--rebuild", "app")
+    assert checks()["files.seal"]["status"] == "pass"
+
+
 def test_a_damaged_lock_is_no_missing_one(project: Project) -> None:
     project.wheel("leaf", "1.0")
     project.simple_profile("app", "leaf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envlock.environment.inventory import Drift
+from envlock.environment.seal import FOLDER
 from envlock.verify.check import Check
 from envlock.verify.checks.told import bad, good, listed, skipped
 from envlock.verify.coverage import required
@@ -11,7 +12,7 @@ from envlock.verify.subject import Subject
 
 def checks(subject: Subject) -> tuple[Check, ...]:
     """Judge drift from the seal (or, deep, from the records), shared edits, who owns a file, and where it lies."""
-    return (_drift(subject), _shared(subject), _owners(subject), _recorded(subject), _outside(subject))
+    return (_drift(subject), _seal(subject), _shared(subject), _owners(subject), _recorded(subject), _outside(subject))
 
 
 def _told(item: Drift) -> str:
@@ -35,6 +36,23 @@ def _drift(subject: Subject) -> Check:
         found=listed([_told(item) for item in subject.drift]),
         where=f"{subject.prefix}/{first.path}",
         remedy=f"envlock sync --rebuild {profile}; changes belong into a package or a patch, not into an environment",
+    )
+
+
+def _seal(subject: Subject) -> Check:
+    name = "files.seal"
+    if subject.seal is None:
+        return skipped(name, "not sealed")
+    if not subject.seal.digests:
+        return skipped(name, "sealed by an envlock that kept no digests of the seal's own files")
+    if not subject.seal_edited:
+        return good(name, found="the seal is as it was written")
+    return bad(
+        name,
+        expected="the seal as it was written",
+        found=f"{listed(list(subject.seal_edited))}: edited or gone",
+        where=f"{subject.prefix}/{FOLDER}/{subject.seal_edited[0]}",
+        remedy=f"what it says of this environment is not to be believed: envlock sync --rebuild {subject.seal.profile}",
     )
 
 

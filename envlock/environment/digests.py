@@ -23,28 +23,28 @@ Identity = tuple[int, int, int, int]
 """Device, inode, size in bytes, mtime in nanoseconds."""
 
 
+@contextmanager
+def open_regular(path: str | Path) -> Iterator[io.FileIO]:
+    """Open a regular file. Raises OSError; also for a pipe, which nobody may ever write to: nothing waits for one."""
+    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        yield file
+
+
 def sha256_of(path: str | Path) -> str:
     """Return the sha256 (hex) of a regular file. Raises OSError."""
-    with _regular(path) as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_regular(path: str | Path, most: int = -1) -> bytes:
     """Return the bytes of a regular file, or its first `most`. Raises OSError.
 
-    What lies in an environment is read so, and never with a plain `open`.
+    What lies in an environment is read so, or with `open_regular`, and never with a plain `open`.
     """
-    with _regular(path) as file:
+    with open_regular(path) as file:
         return file.read(most)
-
-
-@contextmanager
-def _regular(path: str | Path) -> Iterator[io.FileIO]:
-    """Open a regular file. Raises OSError; also for a pipe, which nobody may ever write to: nothing waits for one."""
-    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-        yield file
 
 
 def _without_waiting(path: str, flags: int) -> int:

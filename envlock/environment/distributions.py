@@ -10,6 +10,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from envlock.environment.digests import read_regular
 from envlock.environment.records import Recorded, read_record
 from envlock.environment.seal import SealedTorch
 
@@ -48,7 +49,7 @@ def distributions(site: Path) -> Iterator[Distribution]:
         stem = folder.removesuffix(".dist-info")
         name, _, version = stem.rpartition("-")
         try:
-            text = (site / folder / "RECORD").read_text(encoding="utf-8", errors="surrogateescape")
+            text = read_regular(site / folder / "RECORD").decode("utf-8", "surrogateescape")
         except OSError:
             text = None
         yield Distribution(
@@ -63,7 +64,7 @@ def distributions(site: Path) -> Iterator[Distribution]:
 def torch_build(site: Path) -> SealedTorch | None:
     """Return the torch build that `torch/version.py` tells (its metadata may hide it), or None without a torch."""
     try:
-        text = (site / "torch" / "version.py").read_text()
+        text = read_regular(site / "torch" / "version.py").decode("utf-8", "replace")
     except OSError:
         return None
     version, cuda = (pattern.search(text) for pattern in (_ASSIGNED["version"], _ASSIGNED["cuda"]))

@@ -13,7 +13,7 @@ from pathlib import Path
 from envlock import __version__, disk
 from envlock.declare.profile import Profile
 from envlock.environment import store
-from envlock.environment.digests import DigestMemory
+from envlock.environment.digests import DigestMemory, read_regular
 from envlock.environment.distributions import distributions, site_packages, torch_build
 from envlock.environment.inventory import Drift, drift, drifted, scan
 from envlock.environment.seal import FOLDER, Seal
@@ -61,7 +61,7 @@ def _facts_key(stock: Stock, lock_digest: str) -> str:
 def read_sealed_facts(prefix: Path) -> Facts | None:
     """Return the facts in a generation's seal, or None when it holds none that can be read."""
     try:
-        return facts_module.load((prefix / FOLDER / facts_module.FILE).read_bytes())
+        return facts_module.load(read_regular(prefix / FOLDER / facts_module.FILE))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -133,10 +133,10 @@ def _scripts(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield (script, its interpreter) of a bin folder; an exec stands where `#!` would be too long."""
     for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
         path = folder / name
-        if path.is_symlink() or not path.is_file():
+        try:
+            head = b"" if path.is_symlink() else read_regular(path, 2048)
+        except OSError:
             continue
-        with path.open("rb") as file:
-            head = file.read(2048)
         if head.startswith(b"#!"):
             first = head.split(b"\n", 1)[0][2:].strip()
             said = _EXEC.search(head) if first == b"/bin/sh" else None

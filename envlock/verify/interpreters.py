@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from envlock.environment.digests import open_regular
 from envlock.verify.elf import MalformedElf, read_dynamic, read_elf
 
 _LIBRARY = re.compile(r"libpython([0-9]+\.[0-9]+)[a-z]*\.so")
@@ -37,7 +38,7 @@ def interpreters(prefix: str, minor: str, home: str) -> Iterator[Interpreter]:
 def _minor(real: str, base: str, minor: str) -> str:
     """Ask the library it needs, which decides; then its name; a copy (`venv --copies`) is as long as its original."""
     try:
-        with open(real, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        with open_regular(real) as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
             needed = read_dynamic(read_elf(data)).needed
     except (OSError, ValueError, MalformedElf):
         return ""  # a script, or damaged

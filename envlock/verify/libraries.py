@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envlock import disk
-from envlock.environment.digests import Identity
+from envlock.environment.digests import Identity, open_regular
 from envlock.verify.elf import (
     HEAD,
     MAGIC,
@@ -216,7 +216,7 @@ def exported(paths: Iterable[str], wanted: Iterable[bytes]) -> frozenset[bytes]:
     found: frozenset[bytes] = frozenset()
     for path in paths:
         try:
-            with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            with open_regular(path) as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
                 found |= read_defined(read_elf(data), missing - found)
         except (OSError, ValueError, MalformedElf):
             continue

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from envlock.environment.digests import read_regular
 from envlock.environment.inventory import Drift
 from envlock.environment.seal import FOLDER
 from envlock.verify import outside
@@ -43,7 +44,7 @@ def read_surroundings(prefix: Path, site: Path, drift: Iterable[Drift]) -> Surro
 
 def _config(path: Path) -> dict[str, str]:
     try:
-        lines = path.read_text().splitlines()
+        lines = read_regular(path).decode("utf-8", "replace").splitlines()
     except OSError:
         return {}
     pairs = (line.partition("=") for line in lines if "=" in line)
@@ -52,7 +53,7 @@ def _config(path: Path) -> dict[str, str]:
 
 def _lines(path: Path) -> tuple[str, ...]:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_regular(path).decode("utf-8", "replace")
     except OSError:
         return ()
     return tuple(line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#"))

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from envlock import disk, system
 from envlock.environment import store
-from envlock.environment.digests import sha256_of
+from envlock.environment.digests import read_regular, sha256_of
 from envlock.environment.distributions import Distribution, distributions, site_packages, torch_build
 from envlock.environment.inventory import read_inventory
 from envlock.errors import EnvironmentMissing, ToolMissing, UsageError
@@ -134,7 +134,7 @@ def _old_style(site: Path) -> Iterator[Installed]:
 def _installed(site: Path, one: Distribution) -> Installed:
     folder = site / one.folder
     try:
-        headers = HeaderParser().parsestr((folder / "METADATA").read_text(errors="replace"))
+        headers = HeaderParser().parsestr(read_regular(folder / "METADATA").decode("utf-8", "replace"))
     except OSError:
         headers = HeaderParser().parsestr("")
     requires = []
@@ -159,7 +159,7 @@ def _installed(site: Path, one: Distribution) -> Installed:
 def _direct(folder: Path) -> tuple[str, str]:
     """Return (direct reference pinned to bytes, why there can be none) from direct_url.json (PEP 610)."""
     try:
-        told = json.loads((folder / "direct_url.json").read_text())
+        told = json.loads(read_regular(folder / "direct_url.json"))
         url = str(told["url"])
     except (OSError, ValueError, KeyError, TypeError):
         return "", ""
@@ -178,7 +178,7 @@ def _direct(folder: Path) -> tuple[str, str]:
 def _installed_by_uv(folder: Path) -> bool:
     """Tell whether uv installed a distribution: it writes REQUESTED for dependencies, too, so that tells nothing."""
     try:
-        return (folder / "INSTALLER").read_text().strip() == "uv"
+        return read_regular(folder / "INSTALLER").strip() == b"uv"
     except OSError:
         return False
 

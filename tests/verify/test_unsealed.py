@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -260,3 +261,37 @@ def test_the_command_line_says_so(project: Project) -> None:
     assert "! files.recorded: leaf: no RECORD" in said.out
     assert "x abi.readable: kern/ops.so: empty" in said.out
     assert "x packages.metadata: leaf-1.0.dist-info: METADATA of version 2.0" in said.out
+
+
+@pytest.mark.parametrize("deep", [(), ("--deep",)])
+def test_nothing_waits_for_a_pipe(project: Project, deep: tuple[str, ...]) -> None:
+    """Whatever is read, a pipe in its place that nobody ever writes to is told, and read by nobody."""
+    project.wheel("kern", "1.0", files={"kern/ops.so": made.KERNEL}, scripts={"tool": "kern:main"})
+    project.wheel("torch", "2.11.0", files=made.torch_files("13.0"))
+    project.simple_profile("app", "kern", "torch")
+    project.ok("lock")
+    project.ok("sync")
+    prefix, packages = project.prefix("app"), project.site("app")
+    pipes = [
+        *(packages / "kern-1.0.dist-info" / name for name in ("RECORD", "METADATA", "INSTALLER", "entry_points.txt")),
+        packages / "kern-1.0.dist-info" / "direct_url.json",
+        packages / "kern" / "ops.so",
+        packages / "torch" / "version.py",
+        packages / "stray.pth",
+        prefix / "pyvenv.cfg",
+        prefix / "bin" / "tool",
+        prefix / "seal" / "code.json",
+    ]
+    for path in pipes:
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    python = str(prefix / "bin" / "python")
+    for words in (("app",), ("--python", python), ("app", "--python", python)):
+        process = project.start("verify", *words, "--tier", "static", "--json", *deep)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 1, err
+        checks = {check["id"]: check for check in json.loads(out)["checks"]}
+        assert checks["packages.metadata"]["status"] == "fail"
+    process = project.start("adopt", str(prefix), "--as", "copy")
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1, said

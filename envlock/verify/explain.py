@@ -79,6 +79,12 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "What lies there changes, or goes, without the environment; a linked folder is not judged at all.",
         "install the package into the environment; envlock sync --rebuild NAME",
     ),
+    "files.permissions": (
+        "Programs can be started and files be read; nothing is set-user-ID, nothing can be changed by anybody. Of folders, "
+        "of bin/, of what lies directly in site-packages and of libraries always; of every file with --deep.",
+        "A chmod changes neither size nor time, and what cannot be read fails at import.",
+        "chmod it back, or envlock sync --rebuild NAME",
+    ),
     "packages.cuda-twins": (
         "No library is installed for two CUDA majors.",
         "nvidia-nccl-cu12 and -cu13 both install libnccl.so.2: undefined symbols, or worse.",

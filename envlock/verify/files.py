@@ -23,6 +23,7 @@ from envlock.lock.document import Lock
 from envlock.verify import facts as facts_module
 from envlock.verify.facts import Binary, Facts, Ptxas
 from envlock.verify.libraries import LibraryMemory, Read, exported, is_assembler, is_shared
+from envlock.verify.permissions import Fault, everywhere, vital
 from envlock.verify.records import Records, read_records
 from envlock.verify.subject import Subject
 from envlock.verify.surroundings import read_surroundings
@@ -165,14 +166,37 @@ def read_subject(
 ) -> Subject:
     """Return everything the static checks need: from the seal while nothing differs from it, else from the files.
 
-    Raises StoreError when the prefix holds no environment, or a seal without an inventory.
+    Raises StoreError when the prefix holds no environment, a seal without an inventory, or what cannot be read at all.
     """
+    try:
+        return _read_subject(prefix, profile, lock, lock_digest, seal, driver, cache, deep=deep)
+    except PermissionError as error:
+        raise StoreError(
+            "an environment that this user cannot read cannot be judged",
+            where=str(error.filename).rstrip("/"),
+            found=str(error.strerror),
+            hint="chmod it back, or envlock sync --rebuild; or verify as the user who made it",
+        ) from error
+
+
+def _read_subject(
+    prefix: Path,
+    profile: Profile | None,
+    lock: Lock | None,
+    lock_digest: str | None,
+    seal: Seal | None,
+    driver: str | None,
+    cache: Path | None,
+    *,
+    deep: bool,
+) -> Subject:
     site = site_of(prefix)
     overlaps = {} if profile is None else profile.overlaps
     differing = _differing(prefix, site, sealed=seal is not None, deep=deep, overlaps=overlaps)
     edited = store.edited_files(seal, prefix, deep=deep) if seal is not None else ()
     trusted = seal is not None and not differing and facts_module.FILE not in edited
     sealed = read_sealed_facts(prefix) if trusted else None
+    facts = sealed or read_facts(prefix, site, None if deep else cache, sealed=seal is not None)
     return Subject(
         prefix=os.fspath(prefix),
         site=os.fspath(site),
@@ -180,14 +204,24 @@ def read_subject(
         lock=lock,
         lock_digest=lock_digest,
         seal=seal,
-        facts=sealed or read_facts(prefix, site, None if deep else cache, sealed=seal is not None),
+        facts=facts,
         around=read_surroundings(prefix, site, differing or ()),
         drift=differing,
         seal_edited=edited,
+        faults=_faults(prefix, site, facts, every=deep or bool(differing)),
         real=os.path.realpath(prefix),
         deep=deep,
         driver=driver,
     )
+
+
+def _faults(prefix: Path, site: Path, facts: Facts, *, every: bool) -> tuple[Fault, ...]:
+    scripts = (script for script, _ in facts.scripts)
+    found = list(vital(prefix, site, scripts, (binary.path for binary in facts.binaries)))
+    if every:
+        told = {fault.path for fault in found}
+        found += [fault for fault in everywhere(prefix) if fault.path not in told]
+    return tuple(found)
 
 
 def _differing(

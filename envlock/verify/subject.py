@@ -11,6 +11,7 @@ from envlock.environment.seal import Seal
 from envlock.lock.document import Lock
 from envlock.verify.facts import Facts
 from envlock.verify.interpreters import Interpreter
+from envlock.verify.permissions import Fault
 
 
 class PathFile(NamedTuple):
@@ -69,6 +70,8 @@ class Subject:
     """Differences from the seal; None when there is no seal to differ from."""
     seal_edited: tuple[str, ...] = ()
     """The seal's own files that are not as they were written."""
+    faults: tuple[Fault, ...] = ()
+    """Files and folders whose permissions are wrong: of the few that matter most, with `deep` of all."""
     real: str = ""
     """The prefix with links resolved, as scripts may name it; empty: the same."""
     deep: bool = False

@@ -79,6 +79,7 @@ def make_prefix(prefix: Path) -> None:
         f"home = {os.path.dirname(base)}\nversion = {sys.version.split()[0]}\ninclude-system-site-packages = false\n"
     )
     (prefix / "bin" / "tool").write_text(f"#!{prefix}/bin/python\nprint()\n")
+    (prefix / "bin" / "tool").chmod(0o755)
 
 
 PROFILE = Profile(

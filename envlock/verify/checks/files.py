@@ -12,7 +12,15 @@ from envlock.verify.subject import Subject
 
 def checks(subject: Subject) -> tuple[Check, ...]:
     """Judge drift from the seal (or, deep, from the records), shared edits, who owns a file, and where it lies."""
-    return (_drift(subject), _seal(subject), _shared(subject), _owners(subject), _recorded(subject), _outside(subject))
+    return (
+        _drift(subject),
+        _seal(subject),
+        _shared(subject),
+        _owners(subject),
+        _recorded(subject),
+        _outside(subject),
+        _permissions(subject),
+    )
 
 
 def _told(item: Drift) -> str:
@@ -142,4 +150,22 @@ def _outside(subject: Subject) -> Check:
         found=listed([f"{item.path} leads to {item.target}" for item in shown]),
         where=f"{subject.site}/{shown[0].path}",
         remedy="what lies there changes without this environment, and is not judged: install the package here",
+    )
+
+
+def _permissions(subject: Subject) -> Check:
+    name = "files.permissions"
+    faults = sorted(subject.faults, key=lambda item: not item.grave)
+    if not faults:
+        return good(
+            name, found="every file" if subject.deep else "programs, folders and libraries; --deep looks at all"
+        )
+    first = faults[0]
+    return bad(
+        name,
+        status="fail" if first.grave else "warn",
+        expected="files that this user can read, programs that can be started, and nothing that anybody may change",
+        found=listed([f"{item.path} {item.told}" for item in faults]),
+        where=f"{subject.prefix}/{first.path}",
+        remedy="chmod it back, or envlock sync --rebuild: what became of it meanwhile is told by --deep",
     )

@@ -91,7 +91,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "exclude the one that does not belong to this torch",
     ),
     "packages.one-version": (
-        "Each distribution is there once.",
+        "Each distribution is there once: no two dist-info folders, nor old egg-info ones, claim one, by name or metadata.",
         "A second dist-info makes every tool answer for another version.",
         "envlock sync --rebuild NAME",
     ),

@@ -35,7 +35,7 @@ class Binary(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """One distribution, by its metadata folder."""
+    """One distribution, by its metadata: a `.dist-info` folder, or the `.egg-info` of an old tool."""
 
     name: str
     version: str

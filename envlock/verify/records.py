@@ -30,7 +30,8 @@ def read_records(site: str) -> Records:
     owners: dict[str, str] = {}
     digests: dict[str, str] = {}
     several: dict[str, list[str]] = {}
-    for folder in sorted(name for name in os.listdir(site) if name.endswith(".dist-info")):
+    names = sorted(os.listdir(site))
+    for folder in (name for name in names if name.endswith(".dist-info")):
         stem = folder.removesuffix(".dist-info")
         name, _, version = stem.rpartition("-")
         package = canonicalize_name(name or stem)
@@ -44,8 +45,16 @@ def read_records(site: str) -> Records:
             elif before != digest and digest and not path.endswith(".pyc"):
                 several.setdefault(path, [owners[path]]).append(package)
             owners[path] = package
+    installed += [_old_style(name) for name in names if name.endswith(".egg-info")]
     claims = tuple(Claim(path, tuple(dict.fromkeys(packages))) for path, packages in sorted(several.items()))
     return Records(tuple(installed), owners, claims)
+
+
+def _old_style(entry: str) -> Installed:
+    """Return what metadata from before PEP 376 (`name-1.0-py3.11.egg-info`) says by its name; it lists no hashes."""
+    name, _, rest = entry.removesuffix(".egg-info").partition("-")
+    package, version = canonicalize_name(name), rest.partition("-")[0]
+    return Installed(package, version, entry, "", package, version or "0", "old metadata, without hashes")
 
 
 def _lines(path: str) -> list[tuple[str, str]] | None:

@@ -126,6 +126,21 @@ def rewrite_link(path: Path, target: Path) -> None:
     path.symlink_to(target)
 
 
+def second_claim(prefix: Path) -> None:
+    """By hand: a folder of another name, whose metadata claims torch."""
+    folder = site(prefix) / "other-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: Torch\nVersion: 1.0\n")
+
+
+def old_claim(prefix: Path) -> None:
+    (site(prefix) / "torch-2.10.0-py3.11.egg-info").mkdir()
+
+
+def empty_folder(prefix: Path) -> None:
+    (site(prefix) / "kern-2.0.dist-info").mkdir()
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a package that lies elsewhere": (linked_package, "files.outside", "nvidia leads to /"),
     "a required package that lies elsewhere": (linked_requirement, "files.outside", "kern leads to /"),
@@ -144,6 +159,22 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
     ),
     "another interpreter": (other_interpreter, "abi.python", "bin/python is Python 3.99 (/"),
     "another interpreter, by its name": (named_interpreter, "abi.python", "bin/python is Python 3.99 (/"),
+    "two claims by metadata": (
+        second_claim,
+        "packages.one-version",
+        "other-1.0.dist-info and torch-2.11.0.dist-info",
+    ),
+    "a claim by old metadata": (
+        old_claim,
+        "packages.one-version",
+        "torch-2.11.0.dist-info and torch-2.10.0-py3.11.egg-info",
+    ),
+    "an empty folder": (empty_folder, "packages.one-version", "kern-1.0.dist-info and kern-2.0.dist-info"),
+    "an empty folder's metadata": (
+        empty_folder,
+        "packages.metadata",
+        "kern-2.0.dist-info: no METADATA that can be read",
+    ),
     "no METADATA": (no_metadata, "packages.metadata", "kern-1.0.dist-info: no METADATA that can be read"),
 }
 

@@ -115,7 +115,7 @@ def _recorded(subject: Subject) -> Check:
     require = subject.profile.kernels.require if subject.profile else ()
     insisted = {pattern.replace("_", "-") for pattern in ("torch", *require)}
     names = {item.name for item in subject.facts.installed}
-    loose = {f"{item.folder}/RECORD": item for item in subject.facts.installed if item.unchecked}
+    loose = {item.folder: item for item in subject.facts.installed if item.unchecked}
     told = {path: f"{item.name}: {item.unchecked}" for path, item in loose.items()}
     grave = {path: words for path, words in told.items() if loose[path].name in insisted}
     # without its RECORD a package's libraries are nobody's, whatever the package is called

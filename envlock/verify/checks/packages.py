@@ -44,10 +44,11 @@ def _single(subject: Subject) -> Check:
     name = "packages.one-version"
     folders: dict[str, list[str]] = {}
     for item in subject.facts.installed:
-        folders.setdefault(item.name, []).append(item.folder)
+        for claimed in {item.name, item.told_name or item.name}:
+            folders.setdefault(claimed, []).append(item.folder)
     several = [" and ".join(items) for items in folders.values() if len(items) > 1]
     if not several:
-        return good(name, found=f"{len(folders)} distributions, one version each")
+        return good(name, found=f"{len(subject.facts.installed)} distributions, one version each")
     return bad(
         name,
         expected="one version of a package",
@@ -78,7 +79,9 @@ def _otherwise(item: Installed) -> str:
     if item.told_name != item.name:
         return f"METADATA of {item.told_name}"
     try:
-        same = Version(item.told_version) == Version(item.version.replace("_", "-"))
+        same = item.told_version == item.version or Version(item.told_version) == Version(
+            item.version.replace("_", "-")
+        )
     except InvalidVersion:
         same = item.told_version.replace("-", "_") == item.version.replace("-", "_")
     return "" if same else f"METADATA of version {item.told_version}"

@@ -107,11 +107,16 @@ def _basis(layout: Layout | None, name: str | None, options: workflow.Options) -
     if layout is None or name is None or options not in (workflow.Options(), workflow.Options(tiers=("static",))):
         return None
     try:
-        profile = load_profile(layout, name)
-        seal = store.read_seal(store.current_prefix(layout, name))
-    except EnvlockError:
+        return _verdict(layout, name)
+    except (EnvlockError, OSError):
         return None  # the verification itself says what is wrong
-    of_seal = (f"{seal.prefix}/{FOLDER}/{file}" for file in ("seal.json", "code.json", "inventory"))
+
+
+def _verdict(layout: Layout, name: str) -> verdict.Verdict:
+    profile = load_profile(layout, name)
+    seal = store.read_seal(store.current_prefix(layout, name))
+    own = {"seal.json", "code.json", "inventory", *seal.digests}
+    of_seal = (f"{seal.prefix}/{FOLDER}/{file}" for file in sorted(own))
     declared = (str(layout.profile(one)) for one in (name, *profile.extends))
     return verdict.Verdict(
         (str(layout.project), str(layout.home)),

@@ -14,7 +14,7 @@ import sys
 from envlock import __version__
 from envlock.environment import stamp
 from envlock.launch import ticket, unchanged
-from envlock.verify import outside
+from envlock.verify import outside, permissions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def recall(found: tuple[str, str], name: str, asked: str) -> dict[str, str] | No
         if kept["around"] != _around(kept["prefix"], kept["minor"], os.environ) or not stamp.unchanged(kept["prefix"]):
             return None
         said: dict[str, str] = kept["said"]
-    except KeyError:
+    except (KeyError, OSError):
         return None
     return said
 
@@ -47,7 +47,10 @@ class Verdict:
     """What a verification is about to look at; taken before it, so that no change in between is missed."""
 
     def __init__(self, found: tuple[str, str], name: str, *, prefix: str, minor: str, files: Iterable[str]) -> None:
-        """`minor` is the environment's Python, `3.11`; `files` are lock, profiles, seal and interpreter."""
+        """`minor` is the environment's Python, `3.11`; `files` are lock, profiles, seal and interpreter.
+
+        Raises OSError when the prefix cannot be looked at.
+        """
         self._project, self._home = found
         self._name = name
         self._prefix = prefix
@@ -73,12 +76,13 @@ class Verdict:
 
 
 def _around(prefix: str, minor: str, variables: Mapping[str, str]) -> dict[str, object]:
-    """Return everything the static tier takes from outside the environment, as marshal can keep it."""
+    """Return what the static tier looks at and the stamp does not tell, as marshal can keep it. Raises OSError."""
     base = os.path.realpath(f"{prefix}/bin/python")
     return {
         "envlock": __version__,
         "prefix": os.path.realpath(prefix),
         "base": base,
+        "modes": permissions.modes(prefix, minor),
         "user": outside.user_packages(minor),
         "headers": outside.headers(base, minor),
         "compiler": outside.compiler(variables),

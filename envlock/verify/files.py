@@ -27,7 +27,7 @@ from envlock.verify.permissions import Fault, everywhere, vital
 from envlock.verify.records import Records, read_records
 from envlock.verify.subject import Subject
 from envlock.verify.surroundings import read_surroundings
-from envlock.verify.tree import Walked, libraries_of, outside, read_all, walk
+from envlock.verify.tree import Walked, leading_out, libraries_of, read_all, walk
 
 _EXEC = re.compile(rb"'''exec' (?:'([^']+)'|\"?([^\" ]+))")  # single quotes where the path has a space
 
@@ -87,7 +87,7 @@ def read_facts(
         binaries=_binaries(os.fspath(site), reads, records),
         libraries=libraries_of(reads, records.owners),
         claims=records.claims,
-        outside=outside(prefix, os.fspath(site), walked.links, records.owners),
+        outside=leading_out(prefix, os.fspath(site), walked.links, records.owners),
         ptxas=tuple(Ptxas(path, read.release) for path, read in reads.items() if is_assembler(path.rpartition("/")[2])),
         scripts=tuple(_scripts(prefix / "bin")),
         modules=tuple(

@@ -1,18 +1,19 @@
 """What may be done with the files of an environment, and by whom: the few that matter most always, all of them deep.
 
 The seal holds no modes, since they are the installer's and the umask's; what is judged is wrong in any environment.
-Effects: an lstat a file, or one `find` for all.
+Effects: an lstat a file, or one `find` for all. Light: a remembered verdict (launch/verdict.py) asks for `modes`.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
-from envlock import system
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 _OFFENDERS = (
     *("(", "-type", "f", "-perm", "/6000", "-o", "!", "-type", "l", "-perm", "-0002"),
@@ -56,8 +57,26 @@ def _entries(prefix: Path, folder: str) -> list[str]:
         return []
 
 
+def modes(prefix: str, minor: str) -> list[int]:
+    """Return the modes of the folders, of the programs and of what lies in site-packages of this Python (`3.11`).
+
+    While they are the same, `vital` finds the same of them.
+    """
+    site = f"{prefix}/lib/python{minor}/site-packages"
+    found = [os.stat(path).st_mode for path in (prefix, f"{prefix}/lib", os.path.dirname(site))]
+    for folder in (f"{prefix}/bin", site):
+        found.append(os.stat(folder).st_mode)
+        for name in sorted(os.listdir(folder)):
+            path = f"{folder}/{name}"
+            link = name.startswith("python") and os.path.exists(path)  # to what is started
+            found.append(os.stat(path).st_mode if link else os.lstat(path).st_mode)
+    return found
+
+
 def everywhere(prefix: Path) -> Iterator[Fault]:
     """Yield what is wrong with any file or folder, by its mode."""
+    from envlock import system
+
     done = system.run(
         ["find", ".", *_OFFENDERS, "-printf", r"%P\0"],
         env={"PATH": os.defpath, "LC_ALL": "C"},

@@ -76,7 +76,7 @@ def _is_library(path: str, size: int) -> bool:
         return False
 
 
-def outside(prefix: Path, site: str, links: Iterable[str], owners: Mapping[str, str]) -> tuple[Outside, ...]:
+def leading_out(prefix: Path, site: str, links: Iterable[str], owners: Mapping[str, str]) -> tuple[Outside, ...]:
     """Return the links that lead out of the prefix, or nowhere: those to folders, and those that libraries are."""
     inside = f"{os.path.realpath(prefix)}/"
     found = []

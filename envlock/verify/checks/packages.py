@@ -78,12 +78,11 @@ def _otherwise(item: Installed) -> str:
         return "no METADATA that can be read"
     if item.told_name != item.name:
         return f"METADATA of {item.told_name}"
+    one, other = item.told_version.replace("_", "-"), item.version.replace("_", "-")
     try:
-        same = item.told_version == item.version or Version(item.told_version) == Version(
-            item.version.replace("_", "-")
-        )
+        same = one == other or Version(one) == Version(other)
     except InvalidVersion:
-        same = item.told_version.replace("-", "_") == item.version.replace("-", "_")
+        same = False
     return "" if same else f"METADATA of version {item.told_version}"
 
 

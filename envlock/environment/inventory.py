@@ -23,6 +23,7 @@ from envlock.errors import StoreError
 FILE = "inventory"
 BYTE_CODE = "bytecode"
 SPECIAL = "a pipe, a socket or a device"
+BARE = "a folder without files"
 
 
 class Entry(NamedTuple):
@@ -215,7 +216,7 @@ def drift(prefix: Path, *, deep: bool) -> list[Drift]:
     to_hash: list[tuple[str, Identity]] = []
     root = os.fspath(prefix)
     device = os.stat(root).st_dev
-    present = scan(prefix).files
+    present, folders_now = scan(prefix)
     for path, now in present.items():
         entry = sealed.get(path)
         if entry is None:
@@ -231,11 +232,29 @@ def drift(prefix: Path, *, deep: bool) -> list[Drift]:
         elif now.mtime_ns != entry.mtime_ns:
             found.append(Drift(path, entry.package, "changed", "modified after it was sealed"))
     found += [Drift(path, entry.package, "missing") for path, entry in sealed.items() if path not in present]
+    found += [Drift(path, owner_by_place(path), "added", BARE) for path in _bare(prefix, folders_now, present, sealed)]
     if deep and (prefix / FOLDER / BYTE_CODE).exists():
         found += _byte_code_drift(prefix, read_inventory(prefix, BYTE_CODE))
     if to_hash:
         found += _by_hash(root, to_hash, sealed)
     return sorted(found)
+
+
+def _bare(prefix: Path, there: Iterable[str], present: Iterable[str], sealed: Iterable[str]) -> list[str]:
+    """Return the folders in site-packages that came later and hold no file, so that nothing else tells them.
+
+    Python imports one as a package, and takes a `.dist-info` for a distribution.
+    """
+    tops = [path for path in there if "/site-packages/" in path and path == _top(path)]
+    held = {_top(path) for paths in (present, sealed) for path in paths}
+    new = set(tops) - held
+    return sorted(new - stamp.folders(str(prefix))) if new else []
+
+
+def _top(path: str) -> str:
+    """Return what a path lies in or is, directly in site-packages."""
+    above, between, below = path.partition("/site-packages/")
+    return f"{above}{between}{below.partition('/')[0]}"
 
 
 def _byte_code_drift(prefix: Path, sealed: dict[str, Entry]) -> list[Drift]:

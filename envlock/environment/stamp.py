@@ -115,6 +115,17 @@ def unchanged(prefix: str) -> bool:
         return False
 
 
+def folders(prefix: str) -> set[str]:
+    """Return the folders that were sealed; none where there is no stamp that can be read."""
+    try:
+        text = _read(prefix)
+        _head(text[: text.index(b"\n") + 1])
+        rows = (line.split(b" ", 2) for line in text.split(b"\n")[1:-1])
+        return {os.fsdecode(_path(path)) for _, size, path in rows if size == b"-"}
+    except (OSError, ValueError):
+        return set()
+
+
 def settle(prefix: str) -> None:
     """Give folders their sealed mtime back. Only for a prefix that was just found to hold what was sealed.
 

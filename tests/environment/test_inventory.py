@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,30 @@ def test_a_pipe_in_an_environment_is_told_and_not_waited_for(project: Project) -
     os.mkfifo(project.site("app") / "leaf" / "__init__.py")
     assert "leaf/__init__.py" in project.run("verify", "app", "--tier", "static", "--deep").out
     assert project.run("run", "app", "--", "true").code == 125
+
+
+def test_a_folder_without_files_is_told_where_python_would_take_it_for_something(project: Project) -> None:
+    project.wheel("leaf", "1.0")
+    with zipfile.ZipFile(project.wheel("other", "1.0"), "a") as wheel:
+        wheel.writestr("bare/", "")
+    project.simple_profile("app", "leaf", "other")
+    project.ok("lock")
+    project.ok("sync")
+    site = project.site("app")
+    assert (site / "bare").is_dir()  # which was sealed
+    words = ("verify", "app", "--tier", "static")
+    project.ok(*words)
+    for name in ("flash_attn", "flash_attn-2.8.dist-info"):
+        for deep in ((), ("--deep",)):
+            (site / name).mkdir()
+            said = project.run(*words, *deep)
+            assert said.code == 1
+            assert f"site-packages/{name} ({name}): a folder without files" in said.out
+            assert project.run("run", "app", "--", "true").code == 125
+            (site / name).rmdir()
+            project.ok(*words, *deep)
+    (site / "leaf" / "cache").mkdir()  # whatever a program makes for itself inside its package
+    project.ok(*words)
+    project.ok("run", "app", "--", "true")
+    shutil.rmtree(site / "bare", ignore_errors=True)
+    project.ok(*words)

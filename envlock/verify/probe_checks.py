@@ -6,12 +6,11 @@ import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from envlock.verify.check import Check, Status
+from envlock.verify.check import Check
 from envlock.verify.probe import ProbeFacts, uuids
+from envlock.verify.probe_libraries import library_checks
+from envlock.verify.probe_told import judged, untold
 from envlock.verify.visible import Visible
-
-# Libraries whose presence under two roots, or two majors, in one process is a mixed stack.
-_ONCE = ("libcudart", "libcublas.", "libcudnn.", "libnccl", "libnvrtc.")
 
 
 def probe_checks(
@@ -35,7 +34,7 @@ def probe_checks(
         *_start(facts, capability, count),
         *_kernels(facts),
         *_imports(facts),
-        *_libraries(facts, prefix, versions),
+        *library_checks(facts, prefix, versions),
         *_allocator(facts, allocator),
     )
 
@@ -47,9 +46,9 @@ def device_checks(facts: ProbeFacts, seen: Visible) -> tuple[Check, ...]:
         return ()
     expected = [device.uuid.partition("-")[2].lower() for device in seen.devices]
     if list(told) == expected[: len(told)] or (not seen.by_number and set(told) <= set(expected)):
-        return (_check("probe.devices", "pass", found=f"{len(told)} GPUs, the ones that are meant"),)
+        return (judged("probe.devices", "pass", found=f"{len(told)} GPUs, the ones that are meant"),)
     return (
-        _check(
+        judged(
             "probe.devices",
             "fail",
             expected=", ".join(expected),
@@ -67,7 +66,7 @@ def collective_checks(ranks: Sequence[ProbeFacts]) -> tuple[Check, ...]:
         if answer is None or not answer["ok"] or facts.ended != "normally":
             told = facts.ended if answer is None else str(answer["found"])
             return (
-                _check(
+                judged(
                     "probe.collective",
                     "fail",
                     expected=several,
@@ -79,27 +78,18 @@ def collective_checks(ranks: Sequence[ProbeFacts]) -> tuple[Check, ...]:
                 ),
             )
     if len(ranks) > 1:
-        return (_check("probe.collective", "pass", found="all-reduce over two ranks gave the right sum"),)
+        return (judged("probe.collective", "pass", found="all-reduce over two ranks gave the right sum"),)
     found = "one GPU, one rank: NCCL started and gave the right sum; nothing was sent between GPUs"
-    return (_check("probe.collective", "pass", found=found),)
-
-
-def _check(name: str, status: Status, **words: str) -> Check:
-    return Check(id=name, tier="probe", status=status, **words)
-
-
-def _untold(name: str, answer: Mapping[str, Any], expected: str) -> Check:
-    """Return the failure of a probe that should have told something; what is not known is never fine."""
-    return _check(name, "fail", expected=expected, found=str(answer["found"]), remedy="verify --tier static tells more")
+    return (judged("probe.collective", "pass", found=found),)
 
 
 def _ending(facts: ProbeFacts) -> Iterator[Check]:
     imported = facts.answer("torch.import")
     complete = facts.answer("end") is not None or (imported is not None and not imported["ok"])
     if facts.ended == "normally" and complete:
-        yield _check("probe.end", "pass", found="every probe answered")
+        yield judged("probe.end", "pass", found="every probe answered")
         return
-    yield _check(
+    yield judged(
         "probe.end",
         "fail",
         expected="the probe runs to its end",
@@ -115,7 +105,7 @@ def _torch(facts: ProbeFacts, prefix: str, cuda: str | None) -> Iterator[Check]:
     imported = facts.answer("torch.import")
     if imported is None or not imported["ok"]:
         found = "no answer" if imported is None else str(imported["found"])
-        yield _check(
+        yield judged(
             "probe.torch",
             "fail",
             expected="import torch",
@@ -126,10 +116,10 @@ def _torch(facts: ProbeFacts, prefix: str, cuda: str | None) -> Iterator[Check]:
     build = facts.answer("torch.build")
     if build is None or not build["ok"]:
         if build is not None:
-            yield _untold("torch.cuda-build", build, "torch tells its version and CUDA")
+            yield untold("torch.cuda-build", build, "torch tells its version and CUDA")
         return
     if cuda is not None and build["cuda"] != cuda:
-        yield _check(
+        yield judged(
             "torch.cuda-build",
             "fail",
             expected=f"CUDA {cuda}",
@@ -138,9 +128,9 @@ def _torch(facts: ProbeFacts, prefix: str, cuda: str | None) -> Iterator[Check]:
             remedy="envlock sync --rebuild",
         )
     else:
-        yield _check("torch.cuda-build", "pass", expected=f"CUDA {cuda or 'any'}", found=str(build["found"]))
+        yield judged("torch.cuda-build", "pass", expected=f"CUDA {cuda or 'any'}", found=str(build["found"]))
     if not os.path.realpath(str(build["file"])).startswith(f"{os.path.realpath(prefix)}/"):
-        yield _check(
+        yield judged(
             "probe.origin",
             "fail",
             expected=f"torch from {prefix}",
@@ -154,7 +144,7 @@ def _start(facts: ProbeFacts, capability: str | None, count: int) -> Iterator[Ch
     if start is None:
         return
     if not start["ok"]:
-        yield _check(
+        yield judged(
             "probe.cuda",
             "fail",
             expected=f"{count} GPUs",
@@ -163,13 +153,13 @@ def _start(facts: ProbeFacts, capability: str | None, count: int) -> Iterator[Ch
         )
         return
     if int(start["count"]) < count:
-        yield _check("probe.cuda", "fail", expected=f"{count} GPUs", found=str(start["found"]), remedy="see gpu.count")
+        yield judged("probe.cuda", "fail", expected=f"{count} GPUs", found=str(start["found"]), remedy="see gpu.count")
     else:
-        yield _check("probe.cuda", "pass", expected=f"{count} GPUs", found=str(start["found"]))
+        yield judged("probe.cuda", "pass", expected=f"{count} GPUs", found=str(start["found"]))
     devices = [answer for answer in facts.answers if answer["probe"] == "device"]
     wrong = [answer for answer in devices if capability is not None and answer["capability"] != capability]
     for answer in wrong:
-        yield _check(
+        yield judged(
             "probe.capability",
             "fail",
             expected=f"compute capability {capability}",
@@ -187,7 +177,7 @@ def _kernels(facts: ProbeFacts) -> Iterator[Check]:
     for found, those in alike.items():
         names = sorted({str(answer["probe"]).removeprefix("kernel.") for answer in those})
         where = sorted({int(answer["device"]) for answer in those})
-        yield _check(
+        yield judged(
             "probe.kernels",
             "fail",
             expected=f"the CPU's numbers from {', '.join(names)}",
@@ -200,7 +190,7 @@ def _kernels(facts: ProbeFacts) -> Iterator[Check]:
     )
     if good:
         worst = max((answer.get("error") or 0.0 for answer in answers if answer["ok"]), default=0.0)
-        yield _check("probe.kernels", "pass", found=f"{', '.join(good)}: right numbers (worst error {worst:.1g})")
+        yield judged("probe.kernels", "pass", found=f"{', '.join(good)}: right numbers (worst error {worst:.1g})")
 
 
 def _kernel_remedy(found: str) -> str:
@@ -218,7 +208,7 @@ def _imports(facts: ProbeFacts) -> Iterator[Check]:
     for answer in facts.answers:
         kind, _, name = str(answer["probe"]).partition(".")
         if kind in ("import", "call"):
-            yield _check(
+            yield judged(
                 f"probe.{kind}",
                 "pass" if answer["ok"] else "fail",
                 expected=f"{kind} {name}",
@@ -227,88 +217,32 @@ def _imports(facts: ProbeFacts) -> Iterator[Check]:
             )
 
 
-def _libraries(facts: ProbeFacts, prefix: str, versions: Mapping[str, str]) -> Iterator[Check]:
-    answer = facts.answer("libraries")
-    if answer is None or not answer["ok"]:
-        if answer is not None:
-            yield _untold("probe.libraries", answer, "the loaded libraries can be listed")
-        return
-    paths: list[str] = list(answer["paths"])
-    twice = []
-    for stem in _ONCE:
-        found = [path for path in paths if os.path.basename(path).startswith(stem)]
-        if len(found) > 1:
-            twice.append(", ".join(found))
-    foreign = [path for path in paths if not _belongs(path, prefix)]
-    if twice:
-        yield _check(
-            "probe.libraries",
-            "fail",
-            expected="one of each CUDA library in the process",
-            found="; ".join(twice),
-            remedy="two CUDA stacks are mixed: verify --tier static names the packages",
-        )
-    elif foreign:
-        yield _check(
-            "probe.libraries",
-            "fail",
-            expected=f"every CUDA library from {prefix}, or from the driver",
-            found=", ".join(foreign[:4]),
-            remedy="drop LD_LIBRARY_PATH and LD_PRELOAD: envlock run does",
-        )
-    else:
-        yield _check("probe.libraries", "pass", found=f"{len(paths)} CUDA libraries, all from the environment")
-    build = facts.answer("torch.build") or {}
-    told = {"nccl": ".".join(map(str, build.get("nccl") or [])), "cudnn": _cudnn(build.get("cudnn"))}
-    for name, locked in versions.items():
-        if told.get(name) and not f"{locked}.".startswith(f"{told[name]}."):
-            yield _check(
-                f"probe.{name}",
-                "fail",
-                expected=f"{name} {locked}, as locked",
-                found=told[name],
-                remedy="another copy is loaded: see probe.libraries",
-            )
-
-
-def _cudnn(number: Any) -> str:
-    """Return `9.19.0` of 91900 (cudnn.h: major * 10000 + minor * 100 + patch since 9)."""
-    if not isinstance(number, int):
-        return ""
-    return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
-
-
-def _belongs(path: str, prefix: str) -> bool:
-    name = os.path.basename(path)
-    return path.startswith(f"{os.path.realpath(prefix)}/") or name.startswith(("libcuda.so", "libnvidia"))
-
-
 def _allocator(facts: ProbeFacts, wanted: str | None) -> Iterator[Check]:
     answer = facts.answer("allocator")
     if answer is None or not wanted:
         return
     if not answer["ok"]:
-        yield _untold("probe.allocator", answer, wanted)
+        yield untold("probe.allocator", answer, wanted)
         return
     settings = answer["settings"]
-    missed, untold = [], []
+    missed, silent = [], []
     for pair in wanted.split(","):
         key, _, value = pair.partition(":")
         told = settings.get(key.strip())
         if told is None:
-            untold.append(key.strip())
+            silent.append(key.strip())
         elif str(told).lower() != value.strip().lower():
             missed.append(f"{key.strip()} is {told}, not {value.strip()}")
     if missed:
-        yield _check(
+        yield judged(
             "probe.allocator",
             "fail",
             expected=wanted,
             found="; ".join(missed),
             remedy="this torch reads another variable (PYTORCH_[CUDA_]ALLOC_CONF): envlock run sets the one it reads",
         )
-    elif untold:
-        words = f"this torch does not tell {', '.join(untold)}"
-        yield _check("probe.allocator", "skip", expected=wanted, found=words)
+    elif silent:
+        words = f"this torch does not tell {', '.join(silent)}"
+        yield judged("probe.allocator", "skip", expected=wanted, found=words)
     else:
-        yield _check("probe.allocator", "pass", expected=wanted, found="honoured")
+        yield judged("probe.allocator", "pass", expected=wanted, found="honoured")

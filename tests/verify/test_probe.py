@@ -129,6 +129,17 @@ def test_mixed_and_foreign_libraries_fail(paths: list[str], expected: set[str]) 
     assert failed(judge(told(IMPORT, BUILD, {**MAPS, "paths": paths}))) == expected
 
 
+def test_a_runtime_of_the_hosts_toolkit_says_who_opens_it_and_what_helps() -> None:
+    """What sgl_kernel does on a host with /usr/local/cuda."""
+    paths = ["/env/site-packages/nvidia/cu13/lib/libcudart.so.13", "/usr/local/cuda-13.0/lib64/libcudart.so.13"]
+    check = judge(told(IMPORT, BUILD, {**MAPS, "paths": paths}))["probe.libraries"]
+    assert check.status == "fail"
+    assert "CUDA_HOME, CUDA_PATH, the nvcc on PATH or /usr/local/cuda" in check.remedy
+    assert 'CUDA_HOME = "/env/site-packages/nvidia/cu13"' in check.remedy
+    other = judge(told(IMPORT, BUILD, {**MAPS, "paths": [paths[0], "/usr/lib/libcudnn.so.9"]}))["probe.libraries"]
+    assert "CUDA_HOME" not in other.remedy
+
+
 def test_nccl_and_cudnn_are_held_against_the_lock() -> None:
     facts = told(IMPORT, BUILD, MAPS)
     assert failed(judge(facts, versions={"nccl": "2.27.5", "cudnn": "9.10.2.21"})) == set()

@@ -207,6 +207,13 @@ def test_a_package_that_nobody_requires_and_nobody_can_check_is_named(prefix: Pa
     assert (found.status, found.found) == ("warn", "nvidia-nccl-cu13: no RECORD")
 
 
+def test_what_fails_stands_before_what_warns_and_both_are_named(prefix: Path) -> None:
+    (site(prefix) / "nvidia_nccl_cu13-2.28.9.dist-info" / "RECORD").unlink()
+    empty_record(prefix)
+    found = foreign(prefix)["files.recorded"]
+    assert (found.status, found.found) == ("fail", "torch: an empty RECORD, nvidia-nccl-cu13: no RECORD")
+
+
 def test_what_the_seal_holds_needs_no_record(prefix: Path) -> None:
     no_record(prefix)
     lock = made.make_lock(prefix)

@@ -119,10 +119,12 @@ def _recorded(subject: Subject) -> Check:
     told = {path: f"{item.name}: {item.unchecked}" for path, item in loose.items()}
     grave = {path: words for path, words in told.items() if loose[path].name in insisted}
     # without its RECORD a package's libraries are nobody's, whatever the package is called
+    named = {loose[path].name.replace("-", "_") for path in grave}
     for binary in subject.facts.binaries:
-        if required(binary.path, require) and binary.package not in names:
+        top = binary.path.partition("/")[0]
+        if required(binary.path, require) and binary.package not in names and top not in named:
             grave[binary.path] = f"{binary.path}: recorded by no distribution"
-    shown = grave or told
+    shown = grave | told
     if not shown:
         return good(name, found=f"{len(names)} distributions recorded the hash of every file of theirs")
     return bad(

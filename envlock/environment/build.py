@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from envlock import __version__, disk
 from envlock.declare.profile import Profile, launch_inputs
-from envlock.environment import bytecode, inventory, links, origin, seal, store
+from envlock.environment import bytecode, inventory, links, modes, origin, seal, store
 from envlock.environment.digests import DigestMemory
 from envlock.environment.distributions import Distribution, distributions, site_packages, torch_build
 from envlock.environment.installation import install_lock
@@ -84,6 +84,7 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
         walking = beside.submit(inventory.scan, prefix)
         found = tuple(distributions(site))
         tree = walking.result()
+        modes.restore(os.fspath(prefix), ((path, found.mode) for path, found in tree.files.items()))
         linking.result()
         folders = beside.submit(inventory.folders, prefix)  # again: linking byte code has changed them
         stock = take_stock(prefix, site, found, tree, memory, plan.profile.overlaps)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from envlock import system
-from envlock.environment import stamp
+from envlock.environment import modes, stamp
 from envlock.environment.digests import DigestMemory, Identity
 from envlock.environment.seal import FOLDER
 from envlock.errors import StoreError
@@ -59,6 +59,8 @@ class Found(NamedTuple):
     """Where a link points; of the others, what they are."""
     shared: bool = False
     """Whether the file has further names: a hard link into a cache, whose identity comes back."""
+    mode: str = "644"
+    """Of a file: its permissions in octal, as find tells them."""
 
 
 class Tree(NamedTuple):
@@ -79,13 +81,13 @@ def scan(prefix: Path) -> Tree:
 
     GNU find does it in a third of the time and beside whatever Python does; where it is another find, Python walks.
     """
-    done = _find(prefix, "-printf", r"%y %i %n %s %T@ %P\t%l\0")
+    done = _find(prefix, "-printf", r"%y %i %n %s %T@ %m %P\t%l\0")
     if done.returncode != 0:
         return walk(prefix)
     files: dict[str, Found] = {}
     folders: dict[str, int] = {}
     for line in done.stdout.split("\0")[:-1]:
-        kind, inode, names, size, when, rest = line.split(" ", 5)
+        kind, inode, names, size, when, mode, rest = line.split(" ", 6)
         mtime = _nanoseconds(when)
         if kind == "d":
             folders[rest[:-1]] = mtime
@@ -95,7 +97,7 @@ def scan(prefix: Path) -> Tree:
             path, _, target = rest.rpartition("\t") if rest.count("\t") == 1 else _apart(prefix, rest)
             files[path] = Found(int(inode), int(size), mtime, True, target)
         else:
-            files[rest[:-1]] = Found(int(inode), int(size), mtime, False, "", names != "1")
+            files[rest[:-1]] = Found(int(inode), int(size), mtime, False, "", names != "1", mode)
     folders.pop("", None)
     return Tree(files, folders)
 
@@ -160,7 +162,8 @@ def walk(prefix: Path) -> Tree:
                     link = not entry.is_file(follow_symlinks=False)
                     target = (os.readlink(f"{root}/{path}") if entry.is_symlink() else SPECIAL) if link else ""
                     shared = not link and status.st_nlink > 1
-                    files[path] = Found(status.st_ino, status.st_size, status.st_mtime_ns, link, target, shared)
+                    mode = "644" if link else f"{stat.S_IMODE(status.st_mode):o}"
+                    files[path] = Found(status.st_ino, status.st_size, status.st_mtime_ns, link, target, shared, mode)
                 elif entry.name != "__pycache__" and (folder or entry.name not in _UNSEEN):
                     folders[path] = status.st_mtime_ns
                     stack.append(f"{path}/")
@@ -232,6 +235,11 @@ def drift(prefix: Path, *, deep: bool) -> list[Drift]:
         elif now.mtime_ns != entry.mtime_ns:
             found.append(Drift(path, entry.package, "changed", "modified after it was sealed"))
     found += [Drift(path, entry.package, "missing") for path, entry in sealed.items() if path not in present]
+    found += [
+        Drift(path, sealed[path].package, "changed", wrong)
+        for path, now in present.items()
+        if (wrong := modes.fault(now.mode)) and path in sealed
+    ]
     found += [Drift(path, owner_by_place(path), "added", BARE) for path in _bare(prefix, folders_now, present, sealed)]
     if deep and (prefix / FOLDER / BYTE_CODE).exists():
         found += _byte_code_drift(prefix, read_inventory(prefix, BYTE_CODE))

@@ -25,6 +25,7 @@ _PROCESSES = 16  # beyond it the kernel's own locks on the folders are what is w
 _SHARE = 200_000
 """Bytes of the stamp (some 1,500 lines, 5 ms of lstat) that are worth a process of their own."""
 _LONGEST = 3 * 4096  # bytes a line can have: numbers and PATH_MAX (limits.h), every byte of it escaped
+_MODE = 0o6400  # set-user-ID, set-group-ID and readable by its owner: the last alone is right (environment/modes.py)
 _OLD = b"envlock-stamp 1"  # knows no names at the top: good for the vital paths alone
 _UNSEEN = frozenset({"seal", ".seal.part"})
 
@@ -178,7 +179,9 @@ def _first_other(base: bytes, lines: Iterable[bytes]) -> bytes | None:
             status = lstat(base + path)
         except OSError:
             return path
-        if status.st_mtime_ns != int(mtime) or (size != b"-" and status.st_size != int(size)):
+        if status.st_mtime_ns != int(mtime):
+            return path
+        if size != b"-" and (status.st_size != int(size) or status.st_mode & _MODE != 0o400):
             return path
     return None
 

@@ -10,6 +10,8 @@ import os
 import stat
 from typing import NamedTuple
 
+from envlock.environment.modes import fault
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,7 +21,7 @@ _OFFENDERS = (
     *("(", "-type", "f", "-perm", "/6000", "-o", "!", "-type", "l", "-perm", "-0002"),
     *("-o", "-type", "f", "!", "-perm", "-0400", "-o", "-type", "d", "!", "-perm", "-0500", ")"),
 )
-"""Words for find: what `_fault` finds fault with by its mode alone."""
+"""Words for find: what `_judged` finds fault with by its mode alone."""
 
 _OF_UV = ".lock"  # holds nothing; uv lets anybody lock it
 
@@ -45,9 +47,9 @@ def vital(prefix: Path, site: Path, scripts: Iterable[str], libraries: Iterable[
     paths |= dict.fromkeys((*_entries(prefix, below), *(f"{below}/{path}" for path in libraries)))
     known = set(scripts)
     for path in paths:
-        fault = _judged(prefix, path, program=path in programs, script=path in known)
-        if fault is not None:
-            yield fault
+        found = _judged(prefix, path, program=path in programs, script=path in known)
+        if found is not None:
+            yield found
 
 
 def _entries(prefix: Path, folder: str) -> list[str]:
@@ -86,9 +88,9 @@ def everywhere(prefix: Path) -> Iterator[Fault]:
     # It also ends so when it may not look into a folder, which it has told by then.
     plain = done.returncode == 0 or "ermission denied" in done.stderr
     for path in sorted(done.stdout.split("\0")[:-1]) if plain else _walk(prefix):
-        fault = _judged(prefix, path or ".")
-        if fault is not None:
-            yield fault
+        found = _judged(prefix, path or ".")
+        if found is not None:
+            yield found
 
 
 def _walk(prefix: Path) -> Iterator[str]:
@@ -106,11 +108,10 @@ def _judged(prefix: Path, path: str, *, program: bool = False, script: bool = Fa
         return None  # gone, which others tell
     if stat.S_ISLNK(mode):
         return None
-    if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
-        kind = "user" if mode & stat.S_ISUID else "group"
-        return Fault(path, f"runs with the rights of its {kind} (set-{kind}-ID)", grave=True)
-    wanted = stat.S_IRUSR | stat.S_IXUSR if stat.S_ISDIR(mode) else stat.S_IRUSR
-    if mode & wanted != wanted or not os.access(whole, os.R_OK):
+    if stat.S_ISREG(mode) and (told := fault(f"{stat.S_IMODE(mode):o}")):
+        return Fault(path, told, grave=True)
+    closed = stat.S_ISDIR(mode) and mode & 0o500 != 0o500
+    if closed or not os.access(whole, os.R_OK):
         return Fault(path, "cannot be read", grave=True)
     if (program or script) and not (mode & stat.S_IXUSR and os.access(whole, os.X_OK)):
         return Fault(path, "cannot be executed", grave=program)

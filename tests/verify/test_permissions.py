@@ -95,7 +95,8 @@ def test_every_other_file_is_told_with_deep(prefix: Path, mode: int, status: str
     lock = made.make_lock(prefix)
     seal = made.make_seal(prefix, lock)
     (prefix / SITE / "torch" / "version.py").chmod(mode)
-    assert judged(prefix, lock, seal)["files.permissions"].status == "pass"
+    assert judged(prefix, lock, None)["files.permissions"].status == "pass"
+    assert judged(prefix, lock, seal)["files.permissions"].status == ("pass" if status == "warn" else status)
     for found in (judged(prefix, lock, seal, deep=True), judged(prefix, lock, None, deep=True)):
         assert found["files.permissions"].status == status
         assert f"{SITE}/torch/version.py {words}" == found["files.permissions"].found
@@ -140,11 +141,32 @@ def test_the_command_line_says_so(project: Project) -> None:
     words = ("verify", "app", "--tier", "static")
     project.ok(*words)
     project.ok(*words, "--deep")
-    (project.site("app") / "leaf" / "data.txt").chmod(0o4644)
-    said = project.run(*words, "--deep")
-    assert said.code == 1
-    assert "leaf/data.txt runs with the rights of its user (set-user-ID)" in said.out
+    (project.site("app") / "leaf" / "data.txt").chmod(0o646)
+    assert "! files.permissions" not in project.ok(*words).out
+    told = f"! files.permissions: {SITE}/leaf/data.txt can be changed by anybody"
+    assert told in project.ok(*words, "--deep").out
     (project.prefix("app") / "bin" / "tool").chmod(0o644)
     assert "! files.permissions: bin/tool cannot be executed" in project.ok(*words).out
     (project.site("app") / "leaf").chmod(0o400)
     assert project.run(*words).code == 1
+
+
+@pytest.mark.parametrize("mode", [0o4644, 0o200])
+def test_of_a_sealed_file_it_is_drift_and_a_rebuild_mends_it(project: Project, mode: int) -> None:
+    """The file is uv's own by a hard link, so the next environment would have it, too."""
+    project.wheel("leaf", "1.0", files={"leaf/data.txt": "x"})
+    project.simple_profile("app", "leaf", more='links = "hardlink"\n')
+    project.ok("lock")
+    project.ok("sync")
+    words = ("verify", "app", "--tier", "static")
+    project.ok(*words)
+    project.ok(*words)  # remembered
+    (project.site("app") / "leaf" / "data.txt").chmod(mode)
+    said = project.run(*words)
+    assert said.code == 1
+    assert "x files.drift: changed" in said.out
+    assert "leaf/data.txt" in said.out
+    assert project.run("run", "app", "--", "true").code == 125
+    project.ok("sync", "--rebuild", "app")
+    project.ok(*words, "--deep")
+    project.ok("run", "app", "--", "true")

@@ -169,5 +169,5 @@ def _permissions(subject: Subject) -> Check:
         expected="files that this user can read, programs that can be started, and nothing that anybody may change",
         found=listed([f"{item.path} {item.told}" for item in faults]),
         where=f"{subject.prefix}/{first.path}",
-        remedy="chmod it back, or envlock sync --rebuild: what became of it meanwhile is told by --deep",
+        remedy="chmod it back, or envlock sync --rebuild; what was changed meanwhile is told by --deep",
     )

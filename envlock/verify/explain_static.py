@@ -46,7 +46,7 @@ STATIC: dict[str, tuple[str, str, str]] = {
         "choose the build of the extension for torch's CUDA",
     ),
     "files.drift": (
-        "Every file is as it was sealed: by size, time and whether its owner can read it and no more, or with --deep by hash.",
+        "Every file is as it was sealed: by size, time and what its mode must never be, or with --deep by hash.",
         "What was measured and verified is what was sealed, not what was edited since.",
         "envlock sync --rebuild NAME; put a patch into a package of your own",
     ),

@@ -19,8 +19,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from envlock.environment import inventory, seal, stamp
+from envlock.environment import seal, stamp
 from envlock.environment.distributions import site_packages
+from envlock.environment.tree import scan
 
 ROOT = Path(__file__).parent.parent
 # An installed envlock has its byte code, as the standard library has: pip compiles what it installs.
@@ -55,10 +56,13 @@ def tree_of_holes(folder, home, name):
     (prefix / seal.FOLDER / "seal.json").write_text(seal.dump(made))
     facts = prefix / seal.FOLDER / "code.json"  # names the interpreter of each script
     facts.write_text(facts.read_text().replace(found.prefix, str(prefix)))
-    tree = inventory.scan(prefix)
-    seen = [(path, one.size, one.mtime_ns) for path, one in tree.files.items()]
-    seen += [(path, None, mtime) for path, mtime in tree.folders.items()]
-    (prefix / seal.FOLDER / stamp.FILE).write_bytes(stamp.of(seen))
+    tree = scan(prefix)
+    lines = [
+        stamp.lines((path, one.size, one.mtime_ns) for path, one in tree.files.items()),
+        stamp.lines((path, None, mtime) for path, mtime in tree.folders.items()),
+    ]
+    top = [path for path in (*tree.files, *tree.folders) if "/" not in path]
+    (prefix / seal.FOLDER / stamp.FILE).write_bytes(stamp.of(lines, top))
     (prefix.parent / "current").symlink_to(prefix.name)
     assert site_packages(prefix).is_dir()
     return prefix

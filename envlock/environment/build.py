@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,11 +15,12 @@ from packaging.utils import canonicalize_name
 
 from envlock import __version__, disk
 from envlock.declare.profile import Profile, launch_inputs
-from envlock.environment import bytecode, inventory, links, modes, origin, seal, store
+from envlock.environment import bytecode, inventory, links, modes, origin, seal, stamp, store, tree
 from envlock.environment.digests import DigestMemory
 from envlock.environment.distributions import Distribution, distributions, site_packages, torch_build
 from envlock.environment.installation import install_lock
 from envlock.environment.interpreter import Interpreter
+from envlock.environment.parts import PartMemory
 from envlock.environment.seal import Seal, SealedPackage
 from envlock.environment.sealing import Damage, Stock, take_stock
 from envlock.errors import RealiseError
@@ -75,41 +76,33 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
     site = site_packages(prefix)
     code = bytecode.ByteCode(prefix, site, python=plan.interpreter.version, cache=layout.cache, environ=plan.environ)
     digests = _digests(plan)
-    memory = DigestMemory(layout.cache)
+    memory, kept = DigestMemory(layout.cache), PartMemory(layout.cache)
     with _collector_off(), ThreadPoolExecutor(2) as beside:
         _install(prefix, plan, how=how, project=layout.project, say=say)
         _write_extras(prefix, plan.extra_files)
         say("checking every file against its wheel")
-        linking = beside.submit(code.link_cached, digests.values())
-        walking = beside.submit(inventory.scan, prefix)
+        linking = beside.submit(_link, code, digests, plan.profile.overlaps)
+        walking = beside.submit(tree.scan, prefix, site)
         found = tuple(distributions(site))
-        tree = walking.result()
-        modes.restore(os.fspath(prefix), ((path, found.mode) for path, found in tree.files.items()))
-        linking.result()
-        folders = beside.submit(inventory.folders, prefix)  # again: linking byte code has changed them
-        stock = take_stock(prefix, site, found, tree, memory, plan.profile.overlaps)
+        walked = walking.result()
+        modes.restore(os.fspath(prefix), walked.odd())
+        stock = take_stock(prefix, site, found, walked, memory, plan.profile.overlaps, kept)
+        edited = linking.result()
         if stock.damage:
             found, stock = _mend(prefix, plan, stock.damage, how=how, project=layout.project, memory=memory, say=say)
-            code.link_cached(digests.values())
-            folders = beside.submit(inventory.folders, prefix)
+            edited |= _link(code, digests, plan.profile.overlaps)
         # Only now: byte code is kept by the wheel's hash, so it may be compiled from checked sources alone.
-        sources = _sources(digests, found, os.path.relpath(site, prefix), stock)
-        built_here = sources.keys() - set(digests.values())
-        code.link_cached(built_here)
-        if code.compile_missing(sources, say) or built_here:
-            folders = beside.submit(inventory.folders, prefix)
-        made = inventory.byte_code(prefix, memory)
-        below = f"{os.path.relpath(site, prefix)}/"
-        edited = code.edited(sources, {entry.path.removeprefix(below): entry.sha256 for entry in made})
-        if edited:
-            say(f"compiling anew: byte code of {len(edited)} packages was edited in the cache")
-            code.forget(edited)
-            code.compile_missing(edited, say)
-            folders = beside.submit(inventory.folders, prefix)
-            made = inventory.byte_code(prefix, memory)
-        stock = replace(stock, tree=stock.tree._replace(folders=folders.result()))
+        sources = [bytecode.Source.of(one, digests.get(one.name), stock.lost.get(one.name, ())) for one in found]
+        edited |= code.link_cached({source.digest for source in sources} - set(digests.values()))
+        spoilt = [source for source in sources if source.digest in edited]
+        if spoilt:
+            say(f"compiling anew: byte code of {len(spoilt)} packages was edited in the cache")
+            code.forget(spoilt)
+        code.compile_missing(sources, say)
+        # Linking byte code has changed the times of folders.
+        stock = replace(stock, folders=tree.again(prefix, stock.folders))
         memory.save()
-        return seal_tree(plan, prefix, generation, stock, how, made)
+        return seal_tree(plan, prefix, generation, stock, how, "".join(map(code.listed, sources)))
 
 
 @contextmanager
@@ -144,13 +137,15 @@ def _install(prefix: Path, plan: Plan, *, how: str, project: Path, say: Say, nam
             )
 
 
-def _digests(plan: Plan) -> dict[str, str]:
-    """Return distribution -> the hash its byte code is kept under: a wheel's own, or of envlock's own its RECORD's.
+def _link(code: bytecode.ByteCode, digests: Mapping[str, str], overlaps: Container[str]) -> set[str]:
+    """Link what the cache has; of two packages with one file, the one whose bytes are wanted comes last."""
+    edited = code.link_cached(digest for name, digest in digests.items() if name not in overlaps)
+    return edited | code.link_cached(digest for name, digest in digests.items() if name in overlaps)
 
-    In the order of linking: of two packages with one file, the one whose bytes are wanted comes last.
-    """
+
+def _digests(plan: Plan) -> dict[str, str]:
+    """Return distribution -> the hash its byte code is kept under: a wheel's own, or of envlock's own its RECORD's."""
     wheels = [package for package in plan.lock.packages if package.artifacts and package.artifacts[0].is_wheel]
-    wheels.sort(key=lambda package: package.name in plan.profile.overlaps)
     digests = {package.name: package.artifacts[0].sha256 for package in wheels}
     for path, content in plan.extra_files.items():
         folder, _, name = path.rpartition("/")
@@ -158,29 +153,6 @@ def _digests(plan: Plan) -> dict[str, str]:
             stem = folder.rpartition("/")[2].removesuffix(".dist-info")
             digests[canonicalize_name(stem.rpartition("-")[0])] = hashlib.sha256(content).hexdigest()
     return digests
-
-
-def _sources(
-    digests: Mapping[str, str], installed: Sequence[Distribution], site: str, stock: Stock
-) -> dict[str, list[str]]:
-    """Return digest -> Python files below `site` (relative to the prefix) that are as that digest says.
-
-    A wheel's hash names its byte code only where every file is the wheel's own. What was built here, which one source
-    can be in two ways, and what another package lies over, is named by the files that are there.
-    """
-    there = {entry.path: entry.sha256 for entry in stock.entries}
-    sources: dict[str, list[str]] = {}
-    for distribution in installed:
-        every = [one for one in distribution.records if one.path.endswith(".py") and not one.path.startswith("..")]
-        own = [one for one in every if not one.sha256 or there.get(f"{site}/{one.path}") == one.sha256]
-        if not own:
-            continue
-        digest = digests.get(distribution.name)
-        if digest is None or len(own) != len(every):
-            held = repr(sorted((one.path, one.sha256) for one in own))
-            digest = hashlib.sha256(held.encode()).hexdigest()
-        sources[digest] = [one.path for one in own]
-    return sources
 
 
 def _mend(
@@ -211,7 +183,7 @@ def _mend(
     _install(prefix, plan, how=how, project=project, say=say, names=names)
     site = site_packages(prefix)
     found = tuple(distributions(site))
-    stock = take_stock(prefix, site, found, inventory.scan(prefix), memory, plan.profile.overlaps)
+    stock = take_stock(prefix, site, found, tree.scan(prefix, site), memory, plan.profile.overlaps)
     if stock.damage:
         raise _still_damaged(stock.damage, "the index may serve a broken wheel: compare its RECORD with its files")
     return found, stock
@@ -244,7 +216,7 @@ def seal_tree(
     generation: str,
     stock: Stock,
     how: str,
-    byte_code: Sequence[inventory.Entry] = (),
+    byte_code: str = "",
 ) -> Seal:
     """Write the seal of a finished tree, by rename; before it the prefix is nothing, after it an environment."""
     site = site_packages(prefix)
@@ -283,8 +255,8 @@ def seal_tree(
             for package in plan.lock.packages
         ),
         links=how,
-        files=len(stock.entries),
-        bytes=stock.bytes,
+        files=stock.files,
+        bytes=stock.size,
         created=origin.now(),
         envlock=__version__,
         uv=uv.version(),
@@ -293,8 +265,9 @@ def seal_tree(
     beside = prefix / f".{seal.FOLDER}.part"
     beside.mkdir()
     files: dict[str, bytes] = {
-        inventory.FILE: inventory.dump(stock.entries).encode("utf-8", "surrogateescape"),
-        inventory.BYTE_CODE: inventory.dump(byte_code).encode("utf-8", "surrogateescape"),
+        inventory.FILE: stock.inventory,
+        inventory.BYTE_CODE: byte_code.encode("utf-8", "surrogateescape"),
+        stamp.FILE: stock.stamp,
         "lock.toml": plan.lock_text,
         "lease": b"",
     }

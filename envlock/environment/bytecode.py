@@ -7,14 +7,22 @@ when it loads it. The cache can be deleted at any time.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from envlock import disk, system
+from envlock.environment import link_program
 from envlock.environment.digests import sha256_of
+from envlock.environment.distributions import Distribution
+from envlock.environment.inventory import Entry, dump
+from envlock.environment.records import Recorded
 from envlock.errors import RealiseError
 
 # Runs in the environment's own interpreter, isolated: byte code belongs to exactly that version.
@@ -53,6 +61,43 @@ def compiled_name(source: str, tag: str) -> str:
     return f"{folder}/__pycache__/{name[:-3]}.{tag}.pyc".lstrip("/")
 
 
+_PROCESSES = 8  # link; beyond it they wait for each other in the kernel
+
+
+class Source(NamedTuple):
+    """The Python files of one installed distribution, and the hash that their byte code is kept under."""
+
+    digest: str
+    distribution: Distribution
+    lost: frozenset[str]
+    """Of its files those that another package's lie over."""
+
+    @classmethod
+    def of(cls, distribution: Distribution, wheel: str | None, lost: Iterable[str]) -> Source:
+        """Return a distribution's source.
+
+        A wheel's hash names its byte code only where every file is the wheel's own. What was built here, which one
+        source can be in two ways, and what another package lies over, is named by the files that are there.
+        """
+        gone = frozenset(path for path in lost if path.endswith(".py"))
+        if wheel is not None and not gone:
+            return cls(wheel, distribution, gone)
+        held = repr(sorted((one.path, one.sha256) for one in _python_files(distribution, gone)))
+        return cls(hashlib.sha256(held.encode("utf-8", "surrogateescape")).hexdigest(), distribution, gone)
+
+    def files(self) -> list[str]:
+        """Return the files below site-packages that are this source's own."""
+        return [one.path for one in _python_files(self.distribution, self.lost)]
+
+
+def _python_files(distribution: Distribution, lost: Container[str]) -> list[Recorded]:
+    return [
+        one
+        for one in distribution.records
+        if one.path.endswith(".py") and not one.path.startswith("..") and one.path not in lost
+    ]
+
+
 class ByteCode:
     """The byte code of one environment's wheels: what the cache has is linked at once, what it lacks is compiled."""
 
@@ -60,82 +105,77 @@ class ByteCode:
         self._prefix = prefix
         self._site = site
         self._tag = cache_key(python)
-        self._root = cache / "bytecode" / f"{self._tag}-3"  # 3: with the digests of what was compiled
+        self._root = cache / "bytecode" / f"{self._tag}-4"  # 4: with a list of what was compiled
         self._environ = environ
 
-    def link_cached(self, wheels: Iterable[str]) -> None:
-        """Link the byte code of every wheel (by sha256) that the cache has into site-packages."""
-        found = [folder for digest in wheels if (folder := self._folder(digest)).is_dir()]
-        if not found:
-            return
-        # coreutils' cp links 23,000 files in a third of the time Python takes, and beside whatever Python does now
-        sources = [f"{folder}/." for folder in found]
-        for how in (["--link"], ["--preserve=timestamps"]):
-            argv: list[str | os.PathLike[str]] = [
-                "cp",
-                "--recursive",
-                "--force",
-                *how,
-                "--target-directory",
-                self._site,
-                *sources,
-            ]
-            done = system.run(argv, env=_c_locale(self._environ))
-            if done.returncode == 0:
-                return
-        raise RealiseError("byte code could not be linked", where=str(self._site), details=done.stderr.splitlines()[:8])
+    def link_cached(self, digests: Iterable[str]) -> set[str]:
+        """Link the byte code that the cache has of these into site-packages; return those it has edited files of.
 
-    def compile_missing(self, sources: Mapping[str, Sequence[str]], say: Callable[[str], None]) -> bool:
-        """Compile and link what the cache lacks, and return whether anything was.
+        It is the cache's own file by a hard link, so an edit in any environment reaches the cache, and from there the
+        next environment. Where two have one file, either may win: give the winner in a later call.
+        """
+        folders = [folder for digest in dict.fromkeys(digests) if self._has(folder := self._folder(digest))]
+        if not folders:
+            return set()
+        number = min(_PROCESSES, os.cpu_count() or 1)
+        with ThreadPoolExecutor(number) as pool:
+            shares = [pool.submit(self._link, folders, share, number) for share in range(number)]
+            return {os.path.basename(folder) for share in shares for folder in share.result()}
 
-        `sources` maps a wheel's sha256 to its `.py` files below `site`.
+    def _link(self, folders: list[Path], share: int, shares: int) -> list[str]:
+        program = Path(link_program.__file__)
+        site = os.path.relpath(self._site, self._prefix)
+        done = system.run(
+            [sys.executable, "-I", "-S", program, self._prefix, site, str(share), str(shares)],
+            input_text="".join(f"{folder}\n" for folder in folders),
+            env={},
+            errors="surrogateescape",
+        )
+        if done.returncode != 0:
+            details = done.stderr.splitlines()[-8:]
+            raise RealiseError("byte code could not be linked", where=str(self._site), details=details)
+        return done.stdout.splitlines()
+
+    @staticmethod
+    def _has(folder: Path) -> bool:
+        return folder.is_dir() and _list_of(folder).is_file()
+
+    def compile_missing(self, sources: Iterable[Source], say: Callable[[str], None]) -> None:
+        """Compile and link what the cache lacks.
 
         Call it only when the sources have been checked against their wheels: the cache is keyed by the wheel.
         """
-        missing = {digest: files for digest, files in sources.items() if not self._folder(digest).is_dir()}
-        if missing:
-            say(f"compiling {sum(map(len, missing.values()))} files (once; kept for every environment)")
-            _compile(self._prefix, self._site, missing, root=self._root, tag=self._tag, environ=self._environ)
-            self.link_cached(missing)
-        return bool(missing)
+        missing = {one.digest: one.files() for one in sources if not self._has(self._folder(one.digest))}
+        if not missing:
+            return
+        number = sum(map(len, missing.values()))
+        if number:
+            say(f"compiling {number} files (once; kept for every environment)")
+        site = os.path.relpath(self._site, self._prefix)
+        _compile(self._prefix, site, missing, root=self._root, tag=self._tag, environ=self._environ)
+        self.link_cached(missing)
 
-    def edited(self, sources: Mapping[str, Sequence[str]], there: Mapping[str, str]) -> dict[str, Sequence[str]]:
-        """Return those of `sources` whose linked byte code is not what was compiled from them.
+    def listed(self, source: Source) -> str:
+        """Return the byte code of a source in lines as an inventory has them: what was compiled and is linked."""
+        file = _list_of(self._folder(source.digest))
+        return file.read_bytes().decode("utf-8", "surrogateescape")
 
-        `there` maps byte code below site-packages to its sha256. It is the cache's own file by a hard link, so an edit
-        in any environment reaches the cache, and from there the next environment.
-        """
-        found: dict[str, Sequence[str]] = {}
-        for digest, files in sources.items():
-            made = _read_sums(self._sums(digest))
-            names = (compiled_name(file, self._tag) for file in files)
-            if any(there.get(name) != made.get(name) for name in names):
-                found[digest] = files
-        return found
-
-    def forget(self, digests: Iterable[str]) -> None:
+    def forget(self, sources: Iterable[Source]) -> None:
         """Drop what the cache has of these."""
-        for digest in digests:
-            disk.remove_tree(self._folder(digest))
-
-    def _sums(self, digest: str) -> Path:
-        return self._root / digest[:2] / f"{digest}.sums"
+        for one in sources:
+            disk.remove_tree(self._folder(one.digest))
 
     def _folder(self, digest: str) -> Path:
         return self._root / digest[:2] / digest
 
 
-def _c_locale(environ: Mapping[str, str]) -> dict[str, str]:
-    return {"PATH": environ.get("PATH", os.defpath), "LC_ALL": "C"}
-
-
 def _compile(
-    prefix: Path, site: Path, missing: Mapping[str, Sequence[str]], *, root: Path, tag: str, environ: Mapping[str, str]
+    prefix: Path, site: str, missing: Mapping[str, Sequence[str]], *, root: Path, tag: str, environ: Mapping[str, str]
 ) -> None:
     # profiles are synced side by side by the threads of one process
     staging = root / f".compiling-{os.getpid()}-{threading.get_ident()}"
     jobs = [
-        (str(site / source), str(staging / digest / compiled_name(source, tag)), source)
+        (f"{prefix}/{site}/{source}", str(staging / digest / compiled_name(source, tag)), source)
         for digest, files in missing.items()
         for source in files
     ]
@@ -156,7 +196,8 @@ def _compile(
         for digest in missing:
             target = root / digest[:2] / digest
             target.parent.mkdir(parents=True, exist_ok=True)
-            disk.write_atomically(target.with_name(f"{digest}.sums"), _sums_of(staging / digest))
+            disk.remove_tree(target)  # without its list it is of no use
+            disk.write_atomically(_list_of(target), _listed(staging / digest, site))
             try:
                 os.rename(staging / digest, target)
             except OSError:
@@ -166,15 +207,15 @@ def _compile(
         disk.remove_tree(staging)
 
 
-def _sums_of(folder: Path) -> str:
-    """Return `sha256 path` lines of what was compiled."""
-    paths = sorted(path for path in folder.rglob("*.pyc"))
-    return "".join(f"{sha256_of(path)} {path.relative_to(folder)}\n" for path in paths)
+def _list_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.list")
 
 
-def _read_sums(file: Path) -> dict[str, str]:
-    try:
-        lines = file.read_text(errors="surrogateescape").splitlines()
-    except OSError:
-        return {}
-    return {path: digest for digest, _, path in (line.partition(" ") for line in lines)}
+def _listed(folder: Path, site: str) -> str:
+    """Return what was compiled as an inventory lists it where it will be linked."""
+    entries = []
+    for path in sorted(folder.rglob("*.pyc")):
+        status = path.lstat()
+        where = f"{site}/{path.relative_to(folder)}"
+        entries.append(Entry(where, sha256_of(path), status.st_size, status.st_mtime_ns, ""))
+    return dump(entries)

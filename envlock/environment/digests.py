@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from envlock import disk
@@ -51,14 +52,48 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
+_BATCH_FILES, _BATCH_BYTES = 64, 8 << 20
+"""What a thread hashes in one go: handing small files over one by one costs as much as hashing them."""
+
+
+def hash_all(files: Iterable[tuple[str, int]]) -> list[str]:
+    """Return the sha256 of (path, bytes) in their order, on all cores; empty for what cannot be read.
+
+    Give the largest first: then no core waits for one in the end.
+    """
+    batches: list[list[str]] = []
+    room = 0
+    for path, size in files:
+        room -= size
+        if room < 0 or len(batches[-1]) == _BATCH_FILES:
+            batches.append([])
+            room = _BATCH_BYTES - size
+        batches[-1].append(path)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # hashing drops the GIL
+        return [digest for digests in pool.map(_hash_some, batches) for digest in digests]
+
+
+def _hash_some(paths: Iterable[str]) -> list[str]:
+    digests = []
+    for path in paths:
+        try:
+            digests.append(sha256_of(path))
+        except OSError:
+            digests.append("")
+    return digests
+
+
 class DigestMemory:
     """Known digests; `save` merges what is new with what others saved meanwhile."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / f"digests-{sys.implementation.cache_tag}"
         self._lock = folder / ".digests"
-        self._known = self._load()
         self._new: dict[Identity, str] = {}
+
+    @cached_property
+    def _known(self) -> dict[Identity, str]:
+        return self._load()  # when the first digest is asked for: mostly, parts are known as a whole
 
     def _load(self) -> dict[Identity, str]:
         try:
@@ -80,20 +115,21 @@ class DigestMemory:
         """
         digests: dict[str, str] = {}
         missing: list[tuple[str, Identity]] = []
-        known = self._known
+        known = self._known if remember else {}
         for path, identity in items:
             digest = known.get(identity)
             if digest is None:
                 missing.append((path, identity))
             else:
                 digests[path] = digest
-        if missing:
-            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                fresh = pool.map(sha256_of, [f"{root}/{path}" for path, _ in missing])
-                for (path, identity), digest in zip(missing, fresh, strict=True):
-                    digests[path] = digest
-                    if remember:
-                        self._new[identity] = digest
+        missing.sort(key=lambda item: -item[1][2])
+        fresh = hash_all((f"{root}/{path}", identity[2]) for path, identity in missing)
+        for (path, identity), digest in zip(missing, fresh, strict=True):
+            if not digest:
+                raise FileNotFoundError(errno.ENOENT, "cannot be read", f"{root}/{path}")
+            digests[path] = digest
+            if remember:
+                self._new[identity] = digest
         return digests
 
     def save(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -20,7 +21,7 @@ _ASSIGNED = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Distribution:
     """One installed distribution."""
 
@@ -29,9 +30,18 @@ class Distribution:
     version: str
     folder: str
     """Name of its `.dist-info` folder."""
-    records: tuple[Recorded, ...]
-    """Empty when it has no RECORD."""
-    has_record: bool
+    record: str | None = field(repr=False)
+    """Text of its RECORD; None when it has none."""
+
+    @property
+    def has_record(self) -> bool:
+        """Tell whether it says which files are its own."""
+        return self.record is not None
+
+    @cached_property
+    def records(self) -> tuple[Recorded, ...]:
+        """The lines of its RECORD, taken apart when they are asked for; empty when it has none."""
+        return () if self.record is None else tuple(read_record(self.record))
 
 
 def site_packages(prefix: Path) -> Path:
@@ -56,8 +66,7 @@ def distributions(site: Path) -> Iterator[Distribution]:
             name=canonicalize_name(name or stem),
             version=version,
             folder=folder,
-            records=() if text is None else tuple(read_record(text)),
-            has_record=text is not None,
+            record=text,
         )
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import NoReturn
 
+    Lines = tuple[list[tuple[tuple[int, int], str, str]], str]
+    """The vital ones, each with its rank and path, and the text of the others."""
+
 FILE = "stamp"
 HEAD = "envlock-stamp 2"
 VITAL = 400  # an lstat is 2 to 5 microseconds from Python; the full scan compares the rest
@@ -30,23 +33,30 @@ _OLD = b"envlock-stamp 1"  # knows no names at the top: good for the vital paths
 _UNSEEN = frozenset({"seal", ".seal.part"})
 
 
-def of(seen: Iterable[tuple[str, int | None, int]]) -> bytes:
-    """Return the stamp of what a walk saw: (path, size in bytes or None for a folder, mtime in nanoseconds).
-
-    Take the walk after the last file was written, before the seal.
-    """
+def lines(seen: Iterable[tuple[str, int | None, int]]) -> Lines:
+    """Return the lines of what a walk saw: (path, size in bytes or None for a folder, mtime in nanoseconds)."""
     ranked: list[tuple[tuple[int, int], str, str]] = []
     rest: list[str] = []
-    top: list[str] = []
     for path, size, mtime in seen:
-        if "/" not in path:
-            top.append(path)
         line = f"{mtime} {'-' if size is None else size} {_escaped(path)}\n"
         rank = _rank(path, size)
         if rank[0] < _REST:
             ranked.append((rank, path, line))
         else:
             rest.append(line)
+    return ranked, "".join(rest)
+
+
+def of(pieces: Iterable[Lines], top: Iterable[str]) -> bytes:
+    """Return the stamp of a tree, of the lines of its parts and the names directly in the prefix.
+
+    Take the walk after the last file was written, before the seal.
+    """
+    ranked: list[tuple[tuple[int, int], str, str]] = []
+    rest: list[str] = []
+    for some, others in pieces:
+        ranked += some
+        rest.append(others)
     ranked.sort()
     text = "".join(line for _, _, line in ranked) + "".join(rest)
     names = _escaped("/".join(sorted(top)))

@@ -15,9 +15,10 @@ from envlock.declare.profile import Profile
 from envlock.environment import store
 from envlock.environment.digests import DigestMemory, read_regular
 from envlock.environment.distributions import distributions, site_packages, torch_build
-from envlock.environment.inventory import Drift, drift, drifted, scan
+from envlock.environment.inventory import Drift, drift, drifted
 from envlock.environment.seal import FOLDER, Seal
 from envlock.environment.sealing import OWN, Stock, take_stock
+from envlock.environment.tree import scan
 from envlock.errors import StoreError
 from envlock.lock.document import Lock
 from envlock.verify import facts as facts_module
@@ -55,7 +56,7 @@ def inspect_environment(
 
 
 def _facts_key(stock: Stock, lock_digest: str) -> str:
-    own = [(entry.path, entry.sha256) for entry in stock.entries if entry.package == OWN]
+    own = [(entry.path, entry.sha256) for entry in stock.of(OWN)]
     return hashlib.sha256(repr((facts_module.FORMAT, __version__, lock_digest, stock.digest, own)).encode()).hexdigest()
 
 
@@ -235,7 +236,7 @@ def _differing(
 def _unrecorded(prefix: Path, site: Path, overlaps: Mapping[str, tuple[str, ...]]) -> tuple[Drift, ...]:
     """Return how an environment without a seal differs from what its own distributions recorded, by hashing."""
     found = tuple(distributions(site))
-    stock = take_stock(prefix, site, found, scan(prefix), DigestMemory(prefix / "no-such-folder"), overlaps)
+    stock = take_stock(prefix, site, found, scan(prefix, site), DigestMemory(prefix / "no-such-folder"), overlaps)
     claimed: dict[str, set[str]] = {}
     for record in (record for distribution in found for record in distribution.records):
         claimed.setdefault(f"{site.relative_to(prefix)}/{record.path}", set()).add(record.sha256)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from envlock import disk, system
 from envlock.declare.files import load_profile
 from envlock.declare.profile import Profile
-from envlock.environment import build, interpreter, origin, stamp, store
+from envlock.environment import build, interpreter, origin, store
 from envlock.environment.distributions import site_packages, torch_build
 from envlock.environment.seal import Seal
 from envlock.environment.sealing import Stock
@@ -215,7 +214,7 @@ def _site(chosen: interpreter.Interpreter) -> str:
 
 
 def launch_files(prefix: Path, stock: Stock) -> dict[str, bytes]:
-    """Return what launches compare with: the stamp, and what the guard knows of its environment."""
+    """Return what the guard knows of its environment."""
     torch = torch_build(site_packages(prefix))
     known = guard_install.record(
         profile=prefix.parent.name,
@@ -224,11 +223,7 @@ def launch_files(prefix: Path, stock: Stock) -> dict[str, bytes]:
         digest=stock.digest,
         cuda=None if torch is None else torch.cuda,
     )
-    seen = itertools.chain(
-        ((path, found.size, found.mtime_ns) for path, found in stock.tree.files.items()),
-        ((path, None, mtime) for path, mtime in stock.tree.folders.items()),
-    )
-    return {stamp.FILE: stamp.of(seen), "guard": known}
+    return {"guard": known}
 
 
 def write_shim(layout: Layout, name: str) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from envlock.environment.digests import sha256_of
-from envlock.environment.inventory import SPECIAL, drift, scan, walk
+from envlock.environment.inventory import drift
+from envlock.environment.tree import SPECIAL, scan, walk
 from tests.support.project import Project
 
 
@@ -23,7 +24,8 @@ def test_find_and_the_walk_see_the_same_and_a_pipe_is_no_file(tmp_path: Path) ->
     (tmp_path / "a" / "__pycache__").mkdir()
     (tmp_path / "a" / "__pycache__" / "x.pyc").write_text("")
     found = scan(tmp_path)
-    assert found == walk(tmp_path)
+    assert (found.files, found.folders) == (walk(tmp_path).files, walk(tmp_path).folders)
+    assert found.records == walk(tmp_path).records
     assert set(found.files) == {"a/file", "second name", "link", "a/pipe"}
     assert (found.files["a/pipe"].target, found.files["link"].target) == (SPECIAL, "a/file\twith a tab")
     assert found.files["a/file"].shared

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from envlock.environment import stamp
-from envlock.environment.inventory import Tree, scan
+from envlock.environment.tree import Tree, scan
 
 SITE = "lib/python3.11/site-packages"
 
 
 def stamped(tree: Tree) -> bytes:
-    files = [(path, found.size, found.mtime_ns) for path, found in tree.files.items()]
-    return stamp.of([*files, *((path, None, mtime) for path, mtime in tree.folders.items())])
+    files = stamp.lines((path, found.size, found.mtime_ns) for path, found in tree.files.items())
+    folders = stamp.lines((path, None, mtime) for path, mtime in tree.folders.items())
+    return stamp.of([files, folders], [path for path in (*tree.files, *tree.folders) if "/" not in path])
 
 
 @pytest.fixture

@@ -17,12 +17,13 @@ from pathlib import Path
 
 from envlock.declare.files import load_profile
 from envlock.declare.profile import fingerprint, lock_inputs
-from envlock.environment import inventory, store
+from envlock.environment import store
 from envlock.environment.build import Plan, seal_tree
 from envlock.environment.digests import DigestMemory
 from envlock.environment.distributions import distributions, site_packages, torch_build
 from envlock.environment.interpreter import Interpreter
 from envlock.environment.sealing import take_stock
+from envlock.environment.tree import scan
 from envlock.layout import Layout
 from envlock.lock import text
 from envlock.lock.cuda import driver_floor
@@ -99,7 +100,7 @@ def main(project: Path, venv: Path, capability: str) -> None:
     subprocess.run(["cp", "-al", venv, prefix], check=True)
     _start_here(prefix, venv)
     site = site_packages(prefix)
-    stock = take_stock(prefix, site, tuple(distributions(site)), inventory.scan(prefix), DigestMemory(layout.cache), {})
+    stock = take_stock(prefix, site, tuple(distributions(site)), scan(prefix, site), DigestMemory(layout.cache), {})
     plan = Plan(
         profile=profile,
         lock=lock,

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from envlock.declare.profile import Gpu, Kernels, Profile, Torch, fingerprint, launch_inputs
-from envlock.environment import inventory, seal
+from envlock.environment import inventory, seal, stamp
 from envlock.environment.digests import DigestMemory
 from envlock.environment.distributions import distributions, site_packages, torch_build
-from envlock.environment.inventory import scan
 from envlock.environment.seal import Seal
 from envlock.environment.sealing import take_stock
+from envlock.environment.tree import scan
 from envlock.lock.document import Artifact, Lock, Package, TorchBuild
 from envlock.verify.check import Check
 from envlock.verify.files import inspect_environment
@@ -140,7 +140,7 @@ def make_lock(prefix: Path, profile: Profile = PROFILE) -> Lock:
 def make_seal(prefix: Path, lock: Lock, profile: Profile = PROFILE) -> Seal:
     """Seal a prefix as a build does."""
     site = site_packages(prefix)
-    stock = take_stock(prefix, site, distributions(site), scan(prefix), DigestMemory(prefix / "none"), {})
+    stock = take_stock(prefix, site, distributions(site), scan(prefix, site), DigestMemory(prefix / "none"), {})
     made = Seal(
         profile=profile.name,
         generation=prefix.name,
@@ -156,7 +156,7 @@ def make_seal(prefix: Path, lock: Lock, profile: Profile = PROFILE) -> Seal:
         driver_floor="580.65.06",
         packages=(),
         links="copy",
-        files=len(stock.entries),
+        files=stock.files,
         bytes=0,
         created="2026-01-01T00:00:00Z",
         envlock="0",
@@ -164,7 +164,7 @@ def make_seal(prefix: Path, lock: Lock, profile: Profile = PROFILE) -> Seal:
     )
     cache = prefix.with_name(f".{prefix.name}.cache")
     inspected = inspect_environment(prefix, stock, cache, made.lock_digest)
-    files = {inventory.FILE: inventory.dump(stock.entries).encode(), **inspected}
+    files = {inventory.FILE: stock.inventory, stamp.FILE: stock.stamp, **inspected}
     (prefix / "seal").mkdir()
     for name, content in files.items():
         (prefix / "seal" / name).write_bytes(content)

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import marshal
 import os
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,8 @@ from envlock.environment.records import Recorded, read_record
 from envlock.errors import StoreError
 
 _FORMAT = 1
+_UNUSED = 30 * 86400
+"""Seconds after which a part that no sync has met again is dropped: its files have other inodes by now, or are gone."""
 
 
 class Part(NamedTuple):
@@ -91,7 +94,7 @@ class PartMemory:
         """Return what is kept under a key, or None."""
         try:
             kept = marshal.loads(self._file(key).read_bytes())  # noqa: S302 - written by envlock, under its own store
-            os.utime(self._file(key))  # gc keeps what is used
+            os.utime(self._file(key))  # it is in use
             return Part(*kept)
         except (OSError, ValueError, EOFError, TypeError):
             return None
@@ -100,6 +103,14 @@ class PartMemory:
         """Keep a part; a cache that cannot be written is left as it is."""
         with contextlib.suppress(StoreError, OSError):
             disk.write_atomically(self._file(key), marshal.dumps(tuple(part), 4))
+
+    def drop_unused(self) -> None:
+        """Remove what no sync has met for a month."""
+        before = time.time() - _UNUSED
+        for file in self._folder.glob("*/*"):
+            with contextlib.suppress(OSError):
+                if file.stat().st_mtime < before:
+                    file.unlink()
 
     def _file(self, key: str) -> Path:
         return self._folder / key[:2] / key

@@ -14,7 +14,7 @@ import sys
 from envlock import __version__
 from envlock.environment import stamp
 from envlock.launch import ticket, unchanged
-from envlock.verify import outside, permissions
+from envlock.verify import outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _around(prefix: str, minor: str, variables: Mapping[str, str]) -> dict[str, 
         "envlock": __version__,
         "prefix": os.path.realpath(prefix),
         "base": base,
-        "modes": permissions.modes(prefix, minor),
+        "modes": outside.modes(prefix, minor),
         "user": outside.user_packages(minor),
         "headers": outside.headers(base, minor),
         "compiler": outside.compiler(variables),

@@ -1,4 +1,4 @@
-"""What the static tier takes from outside an environment: the host's compiler, headers and glibc, the user's packages.
+"""What the static tier looks at and no stamp tells: the host's compiler, headers and glibc, the user's packages, modes.
 
 Standard library only, and of that only what starts fast: a remembered verdict (launch/verdict.py) asks the same.
 """
@@ -49,3 +49,19 @@ def glibc() -> str:
         return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc ")
     except (ValueError, OSError):
         return ""
+
+
+def modes(prefix: str, minor: str) -> list[int]:
+    """Return the modes of the folders, of the programs and of what lies in site-packages of this Python (`3.11`).
+
+    While they are the same, `permissions.vital` finds the same of them. Raises OSError.
+    """
+    site = f"{prefix}/lib/python{minor}/site-packages"
+    found = [os.stat(path).st_mode for path in (prefix, f"{prefix}/lib", os.path.dirname(site))]
+    for folder in (f"{prefix}/bin", site):
+        found.append(os.stat(folder).st_mode)
+        for name in sorted(os.listdir(folder)):
+            path = f"{folder}/{name}"
+            link = name.startswith("python") and os.path.exists(path)  # to what is started
+            found.append(os.stat(path).st_mode if link else os.lstat(path).st_mode)
+    return found

@@ -1,7 +1,7 @@
 """What may be done with the files of an environment, and by whom: the few that matter most always, all of them deep.
 
 The seal holds no modes, since they are the installer's and the umask's; what is judged is wrong in any environment.
-Effects: an lstat a file, or one `find` for all. Light: a remembered verdict (launch/verdict.py) asks for `modes`.
+Effects: an lstat a file, or one `find` for all.
 """
 
 from __future__ import annotations
@@ -57,22 +57,6 @@ def _entries(prefix: Path, folder: str) -> list[str]:
         return [f"{folder}/{name}" for name in sorted(os.listdir(prefix / folder))]
     except OSError:
         return []
-
-
-def modes(prefix: str, minor: str) -> list[int]:
-    """Return the modes of the folders, of the programs and of what lies in site-packages of this Python (`3.11`).
-
-    While they are the same, `vital` finds the same of them.
-    """
-    site = f"{prefix}/lib/python{minor}/site-packages"
-    found = [os.stat(path).st_mode for path in (prefix, f"{prefix}/lib", os.path.dirname(site))]
-    for folder in (f"{prefix}/bin", site):
-        found.append(os.stat(folder).st_mode)
-        for name in sorted(os.listdir(folder)):
-            path = f"{folder}/{name}"
-            link = name.startswith("python") and os.path.exists(path)  # to what is started
-            found.append(os.stat(path).st_mode if link else os.lstat(path).st_mode)
-    return found
 
 
 def everywhere(prefix: Path) -> Iterator[Fault]:

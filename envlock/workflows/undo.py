@@ -9,6 +9,7 @@ from pathlib import Path
 
 from envlock import disk
 from envlock.environment import origin, store
+from envlock.environment.parts import PartMemory
 from envlock.environment.seal import FOLDER
 from envlock.errors import EnvlockError
 from envlock.launch import journal, lease
@@ -171,6 +172,8 @@ def collect(layout: Layout, names: tuple[str, ...], *, keep: int, dry_run: bool)
                     disk.remove_tree(path)
                 for one in choice.remove:
                     store.append_history(layout, name, {"event": "removed", "generation": one, "time": origin.now()})
+    if not dry_run:
+        PartMemory(layout.cache).drop_unused()
     return Collected(
         removed=removed, kept=kept, leftovers=tuple(leftovers), apparent=apparent, freed=garbage.freed(links)
     )

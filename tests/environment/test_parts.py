@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -93,3 +94,14 @@ def test_a_claim_tells_what_the_wheel_brought_from_what_the_installer_wrote(app:
     again = {one.name: claim(one) for one in distributions(site_packages(app.prefix("app")))}
     assert again["leaf"].digest == found["leaf"].digest
     assert again["leaf"].digest != again["twig"].digest
+
+
+def test_gc_drops_what_no_sync_has_met_for_a_month(app: Project) -> None:
+    old, *others = kept(app)
+    os.utime(old, (1, 1))
+    app.ok("gc", "--dry-run")
+    assert old.exists()
+    app.ok("gc")
+    assert kept(app) == others
+    app.ok("sync", "--rebuild")
+    assert old.exists()

@@ -6,6 +6,7 @@ Warm caches throughout: the first round of each is thrown away. Needs the shippe
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import statistics
@@ -24,14 +25,28 @@ ROOT = Path(__file__).parent.parent
 ENVLOCK = [str(Path(sys.executable).parent / "envlock"), "-C", str(ROOT)]  # as people type it
 
 
-def timed(argv, rounds, before=lambda: None, **more):
+def timed(argv, rounds, **more):
     times = []
     for _ in range(rounds + 1):
-        before()
         begin = time.perf_counter()
-        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more)
+        once(argv, **more)
         times.append(time.perf_counter() - begin)
     return statistics.median(times[1:])
+
+
+def once(argv, **more):
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more)
+
+
+def in_turns(one, other, rounds):
+    """Return the median of each; the first round is thrown away where there are more."""
+    times = ([], [])
+    for _ in range(rounds + (rounds > 1)):
+        for job, taken in zip((one, other), times, strict=True):
+            begin = time.perf_counter()
+            job()
+            taken.append(time.perf_counter() - begin)
+    return tuple(statistics.median(taken[rounds > 1 :]) for taken in times)
 
 
 def row(what, ours, theirs, aim):
@@ -48,21 +63,25 @@ def main(rounds):
         lock, _ = load_lock(Layout(ROOT), name)
         hashed = work / "requirements.txt"
         hashed.write_text(requirements(lock, {}))
-        store = {**os.environ, "ENVLOCK_HOME": str(work / "store")}
-        venv = work / "venv"
+        store = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        store["ENVLOCK_HOME"] = str(work / "store")
+
+        number = itertools.count()
 
         def uv_sync(*more):
-            python = shutil.which("python3.11") or sys.executable
+            python, venv = shutil.which("python3.11") or sys.executable, work / f"venv-{next(number)}"
             script = f'"{binary}" venv -q "{venv}" --python "{python}" && "{binary}" pip sync -q --python "{venv}" '
-            return ["sh", "-c", f'{script} --require-hashes {" ".join(more)} "{hashed}"']
+            once(["sh", "-c", f'{script} --require-hashes {" ".join(more)} "{hashed}"'], env=env)
 
-        def clear():
-            shutil.rmtree(venv, ignore_errors=True)
+        def our_sync():
+            once([*ENVLOCK, "sync", "--rebuild", "--offline", name], env=store)
 
-        ours = timed([*ENVLOCK, "sync", "--rebuild", "--offline", name], rounds, env=store)
-        plain = timed(uv_sync(), rounds, clear, env=env)
+        # In turns, each into a new folder, and nothing is removed between: a removal keeps the file system busy for
+        # seconds after it has returned.
+        our_sync()
+        ours, plain = in_turns(our_sync, uv_sync, rounds)
         row(f"sync {name}, warm: with byte code and seal", ours, plain, "at most 1.5")
-        compiled = timed(uv_sync("--compile-bytecode"), 1, clear, env=env)
+        ours, compiled = in_turns(our_sync, lambda: uv_sync("--compile-bytecode"), 1)
         row("the same, uv with --compile-bytecode", ours, compiled, "at most 0.2")
 
         project = work / "project"

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from envlock import __version__, disk
 from envlock.declare.profile import Profile, launch_inputs
-from envlock.environment import bytecode, inventory, links, modes, origin, seal, stamp, store, tree
+from envlock.environment import bytecode, inventory, links, modes, origin, parts, seal, stamp, store, tree
 from envlock.environment.digests import DigestMemory
 from envlock.environment.distributions import Distribution, distributions, site_packages, torch_build
 from envlock.environment.installation import install_lock
@@ -84,9 +84,10 @@ def _build(layout: Layout, plan: Plan, prefix: Path, generation: str, say: Say) 
         linking = beside.submit(_link, code, digests, plan.profile.overlaps)
         walking = beside.submit(tree.scan, prefix, site)
         found = tuple(distributions(site))
+        claimed = parts.claims(found)
         walked = walking.result()
         modes.restore(os.fspath(prefix), walked.odd())
-        stock = take_stock(prefix, site, found, walked, memory, plan.profile.overlaps, kept)
+        stock = take_stock(prefix, site, found, walked, memory, plan.profile.overlaps, kept=kept, claimed=claimed)
         edited = linking.result()
         if stock.damage:
             found, stock = _mend(prefix, plan, stock.damage, how=how, project=layout.project, memory=memory, say=say)

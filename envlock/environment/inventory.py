@@ -9,12 +9,14 @@ form, and `deep` holds it against that. Byte code that came later (of `python -O
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from envlock.environment import modes, stamp
 from envlock.environment.digests import hash_all
+from envlock.environment.distributions import site_packages
 from envlock.environment.seal import FOLDER
 from envlock.environment.tree import scan
 from envlock.errors import StoreError
@@ -94,34 +96,57 @@ def drift(prefix: Path, *, deep: bool) -> list[Drift]:
     Deep trusts no remembered digest. Raises StoreError when there is no inventory.
     """
     sealed = read_inventory(prefix)
-    found: list[Drift] = []
-    to_hash: list[Entry] = []
-    now = scan(prefix)
-    present = now.files
-    for path, one in present.items():
+    if not deep:
+        return sorted(_by_look(prefix, sealed, times=True))
+    byte_code = read_inventory(prefix, BYTE_CODE).values() if (prefix / FOLDER / BYTE_CODE).exists() else ()
+    entries = [*(entry for entry in sealed.values() if not entry.sha256.startswith("-> ")), *byte_code]
+    entries.sort(key=lambda entry: -entry.size)
+    with ThreadPoolExecutor(1) as beside:  # looking takes one core, so hashing need not wait for it
+        hashing = beside.submit(hash_all, [(f"{prefix}/{entry.path}", entry.size) for entry in entries])
+        found = {item.path: item for item in _by_look(prefix, sealed, times=False)}
+        for entry, digest in zip(entries, hashing.result(), strict=True):
+            if digest != entry.sha256 and entry.path not in found:
+                found[entry.path] = _other_bytes(prefix, entry, readable=bool(digest))
+    return sorted(found.values())
+
+
+def _other_bytes(prefix: Path, entry: Entry, *, readable: bool) -> Drift:
+    what = "its bytes are not the sealed ones" if readable else "cannot be read"
+    if "/__pycache__/" in entry.path:
+        what = "byte code, which is what runs"
+    there = os.path.lexists(prefix / entry.path)
+    return Drift(entry.path, entry.package or owner_by_place(entry.path), "changed" if there else "missing", what)
+
+
+def _by_look(prefix: Path, sealed: Mapping[str, Entry], *, times: bool) -> Iterator[Drift]:
+    """Yield what a walk shows to be different; with `times`, what was modified, too."""
+    now = scan(prefix, _site(prefix))
+    for path, one in now.files.items():
         entry = sealed.get(path)
         if entry is None:
-            found.append(Drift(path, owner_by_place(path), "added"))
+            yield Drift(path, owner_by_place(path), "added")
         elif one.is_link:
-            target = f"-> {one.target}"
-            if target != entry.sha256:
-                found.append(Drift(path, entry.package, "changed", f"now {target}"))
+            if f"-> {one.target}" != entry.sha256:
+                yield Drift(path, entry.package, "changed", f"now -> {one.target}")
+        elif entry.sha256.startswith("-> "):
+            yield Drift(path, entry.package, "changed", f"no longer {entry.sha256}")
         elif one.size != entry.size:
-            found.append(Drift(path, entry.package, "changed", f"{entry.size} bytes sealed, {one.size} now"))
-        elif deep:
-            to_hash.append(entry)
-        elif one.mtime_ns != entry.mtime_ns:
-            found.append(Drift(path, entry.package, "changed", "modified after it was sealed"))
-    found += [Drift(path, entry.package, "missing") for path, entry in sealed.items() if path not in present]
+            yield Drift(path, entry.package, "changed", f"{entry.size} bytes sealed, {one.size} now")
+        elif times and one.mtime_ns != entry.mtime_ns:
+            yield Drift(path, entry.package, "changed", "modified after it was sealed")
+    yield from (Drift(path, entry.package, "missing") for path, entry in sealed.items() if path not in now.files)
     for path, mode in now.odd():
         if path in sealed:
-            found.append(Drift(path, sealed[path].package, "changed", modes.fault(mode)))
-    there = _bare(prefix, now.folders, present, sealed)
-    found += [Drift(path, owner_by_place(path), "added", BARE) for path in there]
-    if deep:
-        byte_code = read_inventory(prefix, BYTE_CODE).values() if (prefix / FOLDER / BYTE_CODE).exists() else ()
-        found += _by_hash(os.fspath(prefix), [*to_hash, *byte_code])
-    return sorted(found)
+            yield Drift(path, sealed[path].package, "changed", modes.fault(mode))
+    for path in _bare(prefix, now.folders, now.files, sealed):
+        yield Drift(path, owner_by_place(path), "added", BARE)
+
+
+def _site(prefix: Path) -> Path | None:
+    try:
+        return site_packages(prefix)
+    except FileNotFoundError:
+        return None
 
 
 def _bare(prefix: Path, there: Iterable[str], present: Iterable[str], sealed: Iterable[str]) -> list[str]:
@@ -139,20 +164,6 @@ def _top(path: str) -> str:
     """Return what a path lies in or is, directly in site-packages."""
     above, between, below = path.partition("/site-packages/")
     return f"{above}{between}{below.partition('/')[0]}"
-
-
-def _by_hash(root: str, entries: list[Entry]) -> Iterator[Drift]:
-    """Yield what has other bytes than it was sealed with."""
-    entries.sort(key=lambda entry: -entry.size)
-    digests = hash_all((f"{root}/{entry.path}", entry.size) for entry in entries)
-    for entry, digest in zip(entries, digests, strict=True):
-        if digest != entry.sha256:
-            there = os.path.lexists(f"{root}/{entry.path}")
-            what = "its bytes are not the sealed ones" if digest else "cannot be read"
-            if "/__pycache__/" in entry.path:
-                what = "byte code, which is what runs"
-            package = entry.package or owner_by_place(entry.path)
-            yield Drift(entry.path, package, "changed" if there else "missing", what)
 
 
 def owner_by_place(path: str) -> str:

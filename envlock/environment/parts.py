@@ -84,6 +84,11 @@ def claim(distribution: Distribution) -> Claim:
     return Claim(distribution.name, digest, frozenset(parts), "\n".join(own))
 
 
+def claims(distributions: Iterable[Distribution]) -> dict[str, Claim]:
+    """Return metadata folder -> what its distribution lays claim to."""
+    return {one.folder: claim(one) for one in distributions}
+
+
 class PartMemory:
     """Parts by key, in files."""
 

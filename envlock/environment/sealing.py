@@ -18,7 +18,7 @@ from envlock.environment import inventory, parts, stamp
 from envlock.environment.digests import DigestMemory, Identity
 from envlock.environment.distributions import Distribution
 from envlock.environment.inventory import Entry
-from envlock.environment.parts import Claim, Part, PartMemory, claim
+from envlock.environment.parts import Claim, Part, PartMemory
 from envlock.environment.records import Recorded
 from envlock.environment.tree import Found, Tree, is_shared, parsed, part_of
 
@@ -109,12 +109,15 @@ def take_stock(
     tree: Tree,
     memory: DigestMemory,
     overlaps: Mapping[str, tuple[str, ...]],
+    *,
     kept: PartMemory | None = None,
+    claimed: Mapping[str, Claim] | None = None,
 ) -> Stock:
     """Hash and judge every file that `tree` shows; a remembered digest counts where a file's identity is the same.
 
     A file that two packages claim with different bytes is damage, unless `overlaps` (winner -> losers) says whose bytes
-    are wanted; then it must hold those. With `kept`, parts that were judged before are taken from it.
+    are wanted; then it must hold those. With `kept`, parts that were judged before are taken from it; `claimed` is
+    `parts.claims(installed)`, for whoever has it already.
     """
     below = os.path.relpath(site, prefix)
     device = os.stat(prefix).st_dev
@@ -123,20 +126,20 @@ def take_stock(
     known: dict[str, Part] = {}
     recorded: Iterable[tuple[str, Sequence[Recorded]]] = ((one.name, one.records) for one in distributions)
     if kept is not None:
-        claims = [claim(one) for one in distributions]
-        claimed: dict[str, list[Claim]] = {}
-        for one in claims:
+        claims = parts.claims(distributions) if claimed is None else claimed
+        claimants: dict[str, list[Claim]] = {}
+        for one in claims.values():
             for name in one.parts:
-                claimed.setdefault(name, []).append(one)
+                claimants.setdefault(name, []).append(one)
         for name, records in tree.records.items():
             if name and records and not name.endswith(".dist-info") and is_shared(records):
-                keys[name] = parts.key(name, records, claimed.get(name, ()), overlaps, site=below, device=device)
+                keys[name] = parts.key(name, records, claimants.get(name, ()), overlaps, site=below, device=device)
                 part = kept.get(keys[name])
                 if part is not None:
                     known[name] = part
         recorded = (
-            (one.name, said.records() if said.parts <= known.keys() else one.records)
-            for one, said in zip(distributions, claims, strict=True)
+            (one.name, said.records() if (said := claims[one.folder]).parts <= known.keys() else one.records)
+            for one in distributions
         )
     judge = _Judge(below, recorded, overlaps, known)
     files = parsed(records for name, records in tree.records.items() if name not in known)

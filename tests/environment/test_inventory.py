@@ -73,3 +73,18 @@ def test_a_folder_without_files_is_told_where_python_would_take_it_for_something
     project.ok("run", "app", "--", "true")
     shutil.rmtree(site / "bare", ignore_errors=True)
     project.ok(*words)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_link_that_became_a_file_is_told(project: Project, deep: bool) -> None:
+    project.wheel("leaf", "1.0")
+    project.simple_profile("app", "leaf")
+    project.ok("lock")
+    project.ok("sync")
+    link = project.prefix("app") / "bin" / "python3"
+    status = link.lstat()
+    link.unlink()
+    link.write_text("x" * status.st_size)
+    os.utime(link, ns=(status.st_atime_ns, status.st_mtime_ns))
+    (told,) = drift(project.prefix("app"), deep=deep)
+    assert (told.path, told.kind, told.detail) == ("bin/python3", "changed", "no longer -> python")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from envlock.environment import modes, stamp
-from envlock.environment.digests import hash_all
+from envlock.environment.digests import hash_all, read_regular
 from envlock.environment.distributions import site_packages
 from envlock.environment.seal import FOLDER
 from envlock.environment.tree import scan
@@ -65,8 +65,7 @@ def read_inventory(prefix: Path, file: str = FILE) -> dict[str, Entry]:
     """Return path -> entry as sealed in a file of the seal. Raises StoreError when the seal holds none."""
     path = prefix / FOLDER / file
     try:
-        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as lines:
-            text = lines.read()
+        text = read_regular(path).decode("utf-8", "surrogateescape")
         return {entry.path: entry for entry in parse(text)}
     except (OSError, ValueError) as error:
         raise StoreError(

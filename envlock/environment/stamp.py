@@ -16,7 +16,7 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import NoReturn
+    from typing import BinaryIO, NoReturn
 
     Lines = tuple[list[tuple[tuple[int, int], str, str]], str]
     """The vital ones, each with its rank and path, and the text of the others."""
@@ -117,7 +117,7 @@ def unchanged(prefix: str) -> bool:
     The cost is the kernel's, 2 microseconds an lstat, so it is shared by a process for every core.
     """
     try:
-        with open(f"{prefix}/seal/{FILE}", "rb") as file:
+        with _opened(prefix) as file:
             head = file.readline()
             _, top = _head(head)
             there = sorted(name for name in os.listdir(os.fsencode(prefix)) if os.fsdecode(name) not in _UNSEEN)
@@ -159,13 +159,18 @@ def settle(prefix: str) -> None:
             continue  # another user's store: such launches scan each time
 
 
+def _opened(prefix: str) -> BinaryIO:
+    """Open the stamp; a pipe in its place is read as empty, not waited for."""
+    return open(f"{prefix}/seal/{FILE}", "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
+
+
 def _read(prefix: str) -> bytes:
-    with open(f"{prefix}/seal/{FILE}", "rb") as file:
+    with _opened(prefix) as file:
         return file.read()
 
 
 def _vital_lines(prefix: str) -> list[bytes]:
-    with open(f"{prefix}/seal/{FILE}", "rb") as file:
+    with _opened(prefix) as file:
         count, _ = _head(file.readline())
         return [file.readline().rstrip(b"\n") for _ in range(count)]
 

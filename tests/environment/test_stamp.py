@@ -73,6 +73,11 @@ def relink(prefix: Path) -> None:
     (prefix / "bin" / "python").symlink_to("/usr/bin/python4")
 
 
+def piped(prefix: Path) -> None:
+    (prefix / "seal" / stamp.FILE).unlink()
+    os.mkfifo(prefix / "seal" / stamp.FILE)
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "grown": lambda prefix: (prefix / SITE / "one.py").write_text("more than there was before"),
     "touched": lambda prefix: os.utime(prefix / SITE / "one.py", ns=(1, 1)),
@@ -87,6 +92,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "another link": relink,
     "renamed": lambda prefix: (prefix / SITE / "one.py").rename(prefix / SITE / "two.py"),
     "no stamp": lambda prefix: (prefix / "seal" / stamp.FILE).unlink(),
+    "a pipe for a stamp": piped,
     "no true stamp": lambda prefix: (prefix / "seal" / stamp.FILE).write_text("envlock-stamp 2\n"),
     "a stamp of a later envlock": lambda prefix: (prefix / "seal" / stamp.FILE).write_text("envlock-stamp 3 0 bin\n"),
 }

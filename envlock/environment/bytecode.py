@@ -61,7 +61,15 @@ def compiled_name(source: str, tag: str) -> str:
     return f"{folder}/__pycache__/{name[:-3]}.{tag}.pyc".lstrip("/")
 
 
+_FORMAT = 4  # with a list of what was compiled
 _PROCESSES = 8  # link; beyond it they wait for each other in the kernel
+
+
+def drop_former(cache: Path) -> None:
+    """Remove byte code that an earlier envlock kept in another form: no sync will look for it."""
+    for folder in (cache / "bytecode").glob("*"):
+        if not folder.name.endswith(f"-{_FORMAT}"):
+            disk.remove_tree(folder)
 
 
 class Source(NamedTuple):
@@ -105,7 +113,7 @@ class ByteCode:
         self._prefix = prefix
         self._site = site
         self._tag = cache_key(python)
-        self._root = cache / "bytecode" / f"{self._tag}-4"  # 4: with a list of what was compiled
+        self._root = cache / "bytecode" / f"{self._tag}-{_FORMAT}"
         self._environ = environ
 
     def link_cached(self, digests: Iterable[str]) -> set[str]:

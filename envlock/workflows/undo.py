@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envlock import disk
-from envlock.environment import origin, store
+from envlock.environment import bytecode, origin, store
 from envlock.environment.parts import PartMemory
 from envlock.environment.seal import FOLDER
 from envlock.errors import EnvlockError
@@ -174,6 +174,7 @@ def collect(layout: Layout, names: tuple[str, ...], *, keep: int, dry_run: bool)
                     store.append_history(layout, name, {"event": "removed", "generation": one, "time": origin.now()})
     if not dry_run:
         PartMemory(layout.cache).drop_unused()
+        bytecode.drop_former(layout.cache)
     return Collected(
         removed=removed, kept=kept, leftovers=tuple(leftovers), apparent=apparent, freed=garbage.freed(links)
     )

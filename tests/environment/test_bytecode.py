@@ -68,3 +68,18 @@ def test_byte_code_poisoned_through_a_hard_link_does_not_reach_the_next_environm
     assert project.ok("run", "app", "--", "python", "-c", told).out.strip() == "1.0"
     assert project.run("verify", "app", "--tier", "static", "--deep").code == 0
     assert "edited in the cache" not in project.ok("sync", "--rebuild").err
+
+
+def test_gc_drops_byte_code_of_an_earlier_form(project: Project) -> None:
+    project.wheel("leaf", "1.0")
+    project.simple_profile("app", "leaf")
+    project.ok("lock")
+    project.ok("sync")
+    kept = project.layout.cache / "bytecode"
+    (now,) = kept.iterdir()
+    former = kept / "cpython-311-1" / "ab"
+    former.mkdir(parents=True)
+    project.ok("gc", "--dry-run")
+    assert former.exists()
+    project.ok("gc")
+    assert list(kept.iterdir()) == [now]

@@ -62,6 +62,7 @@ def compiled_name(source: str, tag: str) -> str:
 
 
 _FORMAT = 4  # with a list of what was compiled
+_TRIES = 3
 _PROCESSES = 8  # link; beyond it they wait for each other in the kernel
 
 
@@ -122,7 +123,7 @@ class ByteCode:
         It is the cache's own file by a hard link, so an edit in any environment reaches the cache, and from there the
         next environment. Where two have one file, either may win: give the winner in a later call.
         """
-        folders = [folder for digest in dict.fromkeys(digests) if self._has(folder := self._folder(digest))]
+        folders = [folder for digest in dict.fromkeys(digests) if _is_kept(folder := self._folder(digest))]
         if not folders:
             return set()
         number = min(_PROCESSES, os.cpu_count() or 1)
@@ -144,24 +145,24 @@ class ByteCode:
             raise RealiseError("byte code could not be linked", where=str(self._site), details=details)
         return done.stdout.splitlines()
 
-    @staticmethod
-    def _has(folder: Path) -> bool:
-        return folder.is_dir() and _list_of(folder).is_file()
-
     def compile_missing(self, sources: Iterable[Source], say: Callable[[str], None]) -> None:
         """Compile and link what the cache lacks.
 
         Call it only when the sources have been checked against their wheels: the cache is keyed by the wheel.
         """
-        missing = {one.digest: one.files() for one in sources if not self._has(self._folder(one.digest))}
-        if not missing:
-            return
-        number = sum(map(len, missing.values()))
-        if number:
-            say(f"compiling {number} files (once; kept for every environment)")
+        files = {one.digest: one.files for one in sources}
         site = os.path.relpath(self._site, self._prefix)
-        _compile(self._prefix, site, missing, root=self._root, tag=self._tag, environ=self._environ)
-        self.link_cached(missing)
+        lacking = {digest for digest in files if not _is_kept(self._folder(digest))}
+        for _ in range(_TRIES):
+            if not lacking:
+                return
+            missing = {digest: files[digest]() for digest in lacking if not _is_kept(self._folder(digest))}
+            number = sum(map(len, missing.values()))
+            if number:
+                say(f"compiling {number} files (once; kept for every environment)")
+            _compile(self._prefix, site, missing, root=self._root, tag=self._tag, environ=self._environ)
+            lacking = self.link_cached(lacking)  # another sync may drop what it finds edited, while we link it
+        raise RealiseError("byte code vanishes from the cache as fast as it is compiled", where=str(self._root))
 
     def listed(self, source: Source) -> str:
         """Return the byte code of a source in lines as an inventory has them: what was compiled and is linked."""
@@ -202,17 +203,23 @@ def _compile(
                 "byte code could not be compiled", where=str(prefix), details=done.stderr.splitlines()[-8:]
             )
         for digest in missing:
-            target = root / digest[:2] / digest
-            target.parent.mkdir(parents=True, exist_ok=True)
-            disk.remove_tree(target)  # without its list it is of no use
-            disk.write_atomically(_list_of(target), _listed(staging / digest, site))
-            try:
-                os.rename(staging / digest, target)
-            except OSError:
-                if not target.is_dir():  # another sync put the same bytes there meanwhile
-                    raise
+            _keep(root / digest[:2] / digest, staging / digest, _listed(staging / digest, site))
     finally:
         disk.remove_tree(staging)
+
+
+def _keep(target: Path, made: Path, listed: str) -> None:
+    """Put a folder and its list into the cache, unless another sync did so meanwhile and may be linking from it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with disk.locked(target.parent / ".placing"):
+        if not _is_kept(target):
+            disk.remove_tree(target)  # without its list it is of no use
+            disk.write_atomically(_list_of(target), listed)
+            os.rename(made, target)
+
+
+def _is_kept(folder: Path) -> bool:
+    return folder.is_dir() and _list_of(folder).is_file()
 
 
 def _list_of(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def test_byte_code_poisoned_through_a_hard_link_does_not_reach_the_next_environm
     assert project.ok("run", "app", "--", "python", "-c", told).out.strip() == "1.0"
     assert project.run("verify", "app", "--tier", "static", "--deep").code == 0
     assert "edited in the cache" not in project.ok("sync", "--rebuild").err
+
+
+def test_syncs_side_by_side_compile_one_wheel_and_lose_nothing(project: Project) -> None:
+    files = {f"leaf/part{number}.py": f"X = {number}\n" for number in range(40)}
+    project.wheel("leaf", "1.0", files=files)
+    names = ("one", "two", "three")
+    for name in names:
+        project.simple_profile(name, "leaf")
+    project.ok("lock")
+    for _ in range(3):
+        shutil.rmtree(project.layout.cache / "bytecode", ignore_errors=True)
+        project.ok("sync", "--rebuild")
+        for name in names:
+            assert len(list(project.site(name).glob("leaf/__pycache__/*.pyc"))) == len(files) + 1
+            assert project.run("verify", name, "--tier", "static", "--deep").code == 0
 
 
 def test_gc_drops_byte_code_of_an_earlier_form(project: Project) -> None:

@@ -28,6 +28,7 @@ def one(data: bytes) -> None:
         for target in container:
             assert fatbin.parse_target(str(target)) == target
     read_buffer(data, shared=True)
+    elf.read_head(data[: elf.HEAD])
     try:
         whole = elf.read_elf(data)
         elf.read_defined(whole, [b"_ZN3c105ErrorC2E", b"a"])

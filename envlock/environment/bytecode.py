@@ -143,7 +143,7 @@ class ByteCode:
         if done.returncode != 0:
             details = done.stderr.splitlines()[-8:]
             raise RealiseError("byte code could not be linked", where=str(self._site), details=details)
-        return done.stdout.splitlines()
+        return done.stdout.split("\n")[:-1]
 
     def compile_missing(self, sources: Iterable[Source], say: Callable[[str], None]) -> None:
         """Compile and link what the cache lacks.

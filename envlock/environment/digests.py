@@ -102,10 +102,6 @@ class DigestMemory:
             return {}
         return known if isinstance(known, dict) else {}
 
-    def get(self, identity: Identity) -> str | None:
-        """Return the digest remembered for a file's identity, or None."""
-        return self._known.get(identity)
-
     def hash_all(self, root: str, items: Iterable[tuple[str, Identity]], *, remember: bool = True) -> dict[str, str]:
         """Return path -> sha256 for files below `root`, hashing what is not remembered on all cores (it drops the GIL).
 

@@ -58,5 +58,9 @@ def _link(source: str, path: str) -> None:
 
 if __name__ == "__main__":
     main(
-        sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), os.fsdecode(sys.stdin.buffer.read()).splitlines()
+        sys.argv[1],
+        sys.argv[2],
+        int(sys.argv[3]),
+        int(sys.argv[4]),
+        os.fsdecode(sys.stdin.buffer.read()).split("\n")[:-1],
     )

@@ -124,16 +124,6 @@ def again(prefix: Path, folders: Iterable[str]) -> dict[str, int]:
     return {path: os.lstat(f"{prefix}/{path}").st_mtime_ns for path in folders}
 
 
-def walk(prefix: Path) -> Tree:
-    """Return what `scan` returns, in one part, by Python alone."""
-    every = _walked(prefix, os.listdir(prefix), _UNSEEN)
-    files = sorted(record for record in every if record[0] != "d")
-    folders = {record.split(" ", 5)[5][:-2]: record.split(" ", 5)[3] for record in every if record[0] == "d"}
-    return Tree(
-        {"": "".join(f"{record}\0" for record in files)}, {path: _nanoseconds(when) for path, when in folders.items()}
-    )
-
-
 def _told(prefix: Path, site: str, parts: list[str]) -> list[tuple[str, str]]:
     """Return (part, records of its files and folders in any order) of each part."""
     if "" in parts:

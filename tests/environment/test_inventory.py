@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from envlock.environment import tree
 from envlock.environment.digests import sha256_of
 from envlock.environment.inventory import drift
-from envlock.environment.tree import SPECIAL, scan, walk
+from envlock.environment.tree import SPECIAL, scan
 from tests.support.project import Project
 
 
-def test_find_and_the_walk_see_the_same_and_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_where_find_is_not_gnus_the_same_is_seen_and_a_pipe_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "file").write_text("x")
     os.link(tmp_path / "a" / "file", tmp_path / "second name")
@@ -23,9 +26,14 @@ def test_find_and_the_walk_see_the_same_and_a_pipe_is_no_file(tmp_path: Path) ->
     os.mkfifo(tmp_path / "a" / "pipe")
     (tmp_path / "a" / "__pycache__").mkdir()
     (tmp_path / "a" / "__pycache__" / "x.pyc").write_text("")
-    found = scan(tmp_path)
-    assert (found.files, found.folders) == (walk(tmp_path).files, walk(tmp_path).folders)
-    assert found.records == walk(tmp_path).records
+    found, by_part = scan(tmp_path), scan(tmp_path, tmp_path / "a")
+    assert by_part.files == found.files
+    assert by_part.records.keys() == {"", "file", "pipe"}
+    with monkeypatch.context() as patch:
+        patch.setattr(tree, "_find", lambda *_: None)
+        for site, told in ((None, found), (tmp_path / "a", by_part)):
+            walked = scan(tmp_path, site)
+            assert (walked.records, walked.folders) == (told.records, told.folders)
     assert set(found.files) == {"a/file", "second name", "link", "a/pipe"}
     assert (found.files["a/pipe"].target, found.files["link"].target) == (SPECIAL, "a/file\twith a tab")
     assert found.files["a/file"].shared

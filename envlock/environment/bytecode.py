@@ -40,7 +40,7 @@ def one(job):
     return 1
 if __name__ == "__main__":
     jobs = json.load(sys.stdin)
-    workers = min(os.cpu_count() or 1, max(1, len(jobs) // 50))
+    workers = min(len(os.sched_getaffinity(0)), max(1, len(jobs) // 50))
     if workers == 1:
         print(sum(map(one, jobs)))
     else:
@@ -126,7 +126,7 @@ class ByteCode:
         folders = [folder for digest in dict.fromkeys(digests) if _is_kept(folder := self._folder(digest))]
         if not folders:
             return set()
-        number = min(_PROCESSES, os.cpu_count() or 1)
+        number = min(_PROCESSES, len(os.sched_getaffinity(0)))
         with ThreadPoolExecutor(number) as pool:
             shares = [pool.submit(self._link, folders, share, number) for share in range(number)]
             return {os.path.basename(folder) for share in shares for folder in share.result()}
@@ -160,14 +160,26 @@ class ByteCode:
             number = sum(map(len, missing.values()))
             if number:
                 say(f"compiling {number} files (once; kept for every environment)")
-            _compile(self._prefix, site, missing, root=self._root, tag=self._tag, environ=self._environ)
+            if missing:
+                _compile(self._prefix, site, missing, root=self._root, tag=self._tag, environ=self._environ)
             lacking = self.link_cached(lacking)  # another sync may drop what it finds edited, while we link it
         raise RealiseError("byte code vanishes from the cache as fast as it is compiled", where=str(self._root))
 
     def listed(self, source: Source) -> str:
-        """Return the byte code of a source in lines as an inventory has them: what was compiled and is linked."""
+        """Return the byte code of a source in lines as an inventory has them: what was compiled and is linked.
+
+        Raises RealiseError when the cache was deleted meanwhile.
+        """
         file = _list_of(self._folder(source.digest))
-        return file.read_bytes().decode("utf-8", "surrogateescape")
+        try:
+            return file.read_bytes().decode("utf-8", "surrogateescape")
+        except OSError as error:
+            raise RealiseError(
+                "byte code vanished from the cache during the sync",
+                where=str(file),
+                found=str(error),
+                hint="sync again; the environment before this one is untouched",
+            ) from error
 
     def forget(self, sources: Iterable[Source]) -> None:
         """Drop what the cache has of these."""

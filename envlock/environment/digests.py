@@ -69,7 +69,7 @@ def hash_all(files: Iterable[tuple[str, int]]) -> list[str]:
             batches.append([])
             room = _BATCH_BYTES - size
         batches[-1].append(path)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # hashing drops the GIL
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # hashing drops the GIL
         return [digest for digests in pool.map(_hash_some, batches) for digest in digests]
 
 

@@ -18,7 +18,7 @@ from envlock.environment import modes, stamp
 from envlock.environment.digests import hash_all, read_regular
 from envlock.environment.distributions import site_packages
 from envlock.environment.seal import FOLDER
-from envlock.environment.tree import scan
+from envlock.environment.tree import Tree, scan
 from envlock.errors import StoreError
 
 FILE = "inventory"
@@ -119,7 +119,8 @@ def _other_bytes(prefix: Path, entry: Entry, *, readable: bool) -> Drift:
 
 def _by_look(prefix: Path, sealed: Mapping[str, Entry], *, times: bool) -> Iterator[Drift]:
     """Yield what a walk shows to be different; with `times`, what was modified, too."""
-    now = scan(prefix, _site(prefix))
+    site = _site(prefix)
+    now = scan(prefix, site)
     for path, one in now.files.items():
         entry = sealed.get(path)
         if entry is None:
@@ -137,7 +138,7 @@ def _by_look(prefix: Path, sealed: Mapping[str, Entry], *, times: bool) -> Itera
     for path, mode in now.odd():
         if path in sealed:
             yield Drift(path, sealed[path].package, "changed", modes.fault(mode))
-    for path in _bare(prefix, now.folders, now.files, sealed):
+    for path in _bare(prefix, site, now):
         yield Drift(path, owner_by_place(path), "added", BARE)
 
 
@@ -148,21 +149,15 @@ def _site(prefix: Path) -> Path | None:
         return None
 
 
-def _bare(prefix: Path, there: Iterable[str], present: Iterable[str], sealed: Iterable[str]) -> list[str]:
+def _bare(prefix: Path, site: Path | None, now: Tree) -> list[str]:
     """Return the folders in site-packages that came later and hold no file, so that nothing else tells them.
 
     Python imports one as a package, and takes a `.dist-info` for a distribution.
     """
-    tops = [path for path in there if "/site-packages/" in path and path == _top(path)]
-    held = {_top(path) for paths in (present, sealed) for path in paths}
-    new = set(tops) - held
-    return sorted(new - stamp.folders(str(prefix))) if new else []
-
-
-def _top(path: str) -> str:
-    """Return what a path lies in or is, directly in site-packages."""
-    above, between, below = path.partition("/site-packages/")
-    return f"{above}{between}{below.partition('/')[0]}"
+    below = None if site is None else os.path.relpath(site, prefix)
+    empty = {f"{below}/{name}" for name, records in now.records.items() if name and not records}
+    there = empty & now.folders.keys()
+    return sorted(there - stamp.folders(str(prefix))) if there else []
 
 
 def owner_by_place(path: str) -> str:

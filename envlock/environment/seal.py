@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 FORMAT = 1
 FOLDER = "seal"
 LEASE = "lease"
-LISTS = frozenset({"inventory", "bytecode", "stamp", "listing"})
+LISTS = frozenset({"inventory", "bytecode", "stamp"})
 """Files of the seal with a line for every file of the generation: megabytes, held against `digests` with `--deep`."""
 
 

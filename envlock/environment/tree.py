@@ -100,7 +100,7 @@ def scan(prefix: Path, site: Path | None = None) -> Tree:
     """
     below = "" if site is None else os.path.relpath(site, prefix)
     names = [] if site is None else [name for name in sorted(os.listdir(site)) if name != _BYTE_CODE]
-    cores = min(_PROCESSES, os.cpu_count() or 1)
+    cores = min(_PROCESSES, len(os.sched_getaffinity(0)))
     number = max(1, min(cores * _SHARES, len(names)))
     shares = [["", *names[::number]], *(names[at::number] for at in range(1, number))]
     with ThreadPoolExecutor(cores) as pool:
